@@ -1,7 +1,8 @@
 """The settings of the engine: hooks, callbacks, limits and policies."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import field
 
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.kernel import policies
@@ -10,8 +11,7 @@ from simloop.messages import Message
 from simloop.virtual.seeds import Seeds
 
 
-@dataclass(frozen=True, kw_only=True)
-class EngineSettings(policies.Policies):
+class EngineSettings(policies.Policies, frozen=True, kw_only=True):
     """The settings of a conversation, besides its machine and its world: its policies, and more.
 
     `history` is the conversation before the first prompt.

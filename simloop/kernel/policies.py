@@ -1,10 +1,11 @@
 """Replaceable decisions about hooks, tools and the context, as data: settings, never state."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Le
+from msgspec import Struct, field
 
 from simloop.kernel.checks import Checked, Word
 from simloop.kernel.durations import Lasting, Milliseconds
@@ -175,8 +176,7 @@ class ReplyReading:
     keep_failed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policies:
+class Policies(Struct, frozen=True, kw_only=True):
     """The policies of a loop design. After `warn_after` model calls, a run is reported as long."""
 
     retry: RetryPolicy = field(default_factory=ExponentialBackoff)

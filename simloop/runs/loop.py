@@ -157,15 +157,15 @@ def _spec_of(scenario: Scenario, given: Mapping[str, Any]) -> _Spec:
     judge_as = given.get("judge_as") or (scenario.judge_as if loop == scenario.loop else "")
     if given.get("unscripted"):
         scenario = scenario.model_copy(update={"unscripted": given["unscripted"]})
-    if isinstance(loop, str):
-        if options:
-            loops = scenario.loops.joined(loop, options)
-            scenario = scenario.model_copy(update={"loops": loops})
-        options = scenario.loops.of_own(loop)
+    if options and isinstance(loop, str):
+        loops = scenario.loops.joined(loop, options)
+        scenario = scenario.model_copy(update={"loops": loops})
     designs.check_judge_as(judge_as, loop)
     if not is_own(loop):
         check_loop(loop)
         options = scenario.loops.of_design(loop)
+    elif isinstance(loop, str):
+        options = scenario.loops.of_own(loop)
     return _Spec(loop=loop, options=options, judge_as=judge_as, scenario=scenario)
 
 

@@ -5,9 +5,8 @@ Nothing in it changes during a run: its methods make what keeps state anew for e
 
 import asyncio
 import copy
-import dataclasses
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Any, cast
@@ -73,13 +72,7 @@ class Plan:
             raise
         tools = toolbox(given.get("tools", ()))
         self.given = cast("RunOptions", {**given, "tools": tools})
-        self.python = (
-            *(f"tool {name}" for name in tools),
-            *(f"service {address}" for address in given.get("services") or ()),
-            *(name for name in _CODE if given.get(name)),
-            *(f"program {key}" for key in given.get("programs", ())),
-            *(("loop",) if loop.is_own else ()),
-        )
+        self.python = (*_python_in(given, tools), *(("loop",) if loop.is_own else ()))
         has_script = any((scenario.model, scenario.models, scenario.summaries))
         if has_script and given.get("model") is not None:
             message = "there are two models: a script in the scenario, and `model`"
@@ -204,8 +197,19 @@ def _check_restarts(scenario: Scenario, loop: Loop) -> None:
             raise ScenarioError(message, key=f"then.{number}.restart", hint=hint)
 
 
+def _python_in(given: RunOptions, tools: Iterable[str]) -> list[str]:
+    """Return the options that are Python code, which a trace cannot hold."""
+    if not given:
+        return []
+    return [
+        *(f"tool {name}" for name in tools),
+        *(f"service {address}" for address in given.get("services") or ()),
+        *(name for name in _CODE if given.get(name)),
+        *(f"program {key}" for key in given.get("programs", ())),
+    ]
+
+
 _CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
-"""The options that are Python code, which a trace cannot hold."""
 
 
 _OF_BUNDLED_LOOPS = frozenset({
@@ -294,10 +298,13 @@ def _settings_of(
     scenario: Scenario, given: RunOptions, policies: Policies, history: tuple[Message, ...]
 ) -> Callable[..., EngineSettings]:
     tools, context = scenario.tool_execution, scenario.context
-    own = {each.name: getattr(policies, each.name) for each in dataclasses.fields(policies)}
-    stated = {name: getattr(scenario, name) for name in _STATED}
-    stated |= {"tool_execution": tools and tools.on(policies.tool_execution)}
-    stated |= {"retry": given.get("retry") or scenario.retry}
+    own = msgspec.structs.asdict(policies)
+    own["retry"] = given.get("retry") or scenario.retry or policies.retry
+    if tools is not None:
+        own["tool_execution"] = tools.on(policies.tool_execution)
+    for name in _STATED:
+        if (stated := getattr(scenario, name)) is not None:
+            own[name] = stated
     return partial(
         EngineSettings,
         callbacks=given.get("callbacks") or _NO_CALLBACKS,
@@ -308,7 +315,7 @@ def _settings_of(
         context=None if context is None else (context.over, context.shrunk),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
         max_transitions=scenario.max_transitions or limits.USUAL_MOVES,
-        **own | {name: policy for name, policy in stated.items() if policy is not None},
+        **own,
     )
 
 
@@ -504,7 +511,10 @@ def content_of(scenario: Scenario) -> bytes:
     Raises ScenarioError for a text that is no Unicode, which only Python code can give.
     """
     try:
-        return scenario.model_dump_json(exclude_defaults=True, by_alias=True).encode()
+        # A field that nobody has set is not compared with its default, which takes time.
+        return scenario.model_dump_json(
+            exclude_unset=True, exclude_defaults=True, by_alias=True
+        ).encode()
     except PydanticSerializationError:
         from simloop.scenario.writing import half_of_a_pair  # noqa: PLC0415 - in case of need
 

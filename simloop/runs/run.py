@@ -225,6 +225,7 @@ class Simulation:
         return replace(result, mismatches=found) if found else result
 
     def result(self) -> Result:
+        course = self._course()
         return Result(
             **asdict(self.endings[-1]),
             outcomes=tuple(each.outcome for each in self.endings),
@@ -233,9 +234,9 @@ class Simulation:
             trace=self.trace,
             files=None if self._files is None else self._files.snapshot(),
             unused_places=tuple(self.unused_places),
-            exceptions=self.exceptions,
+            exceptions=course.exceptions,
             reproduce=self.reproduce,
-            bodies=self.bodies,
+            bodies=course.bodies,
         )
 
     def _complete(self, error: errors.SimloopError) -> None:

@@ -404,7 +404,10 @@ class FunctionModel:
 
 
 def _count_calls(timed: Iterable[TimedPart]) -> int:
-    parts = [part for _, part in timed]
-    whole = [part.call.id for part in parts if type(part) is values.ToolCallPart]
-    begun = {part.call_id for part in parts if type(part) is values.ToolCallDelta}
+    whole, begun = [], set()
+    for _, part in timed:
+        if type(part) is values.ToolCallPart:
+            whole.append(part.call.id)
+        elif type(part) is values.ToolCallDelta:
+            begun.add(part.call_id)
     return len(whole) + len(begun.difference(whole))

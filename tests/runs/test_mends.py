@@ -16,9 +16,8 @@ from test_bundled import unpaired
 
 from simloop.engine.context import Compacted
 from simloop.engine.model_calls import CallIds
-from simloop.engine.settings import EngineSettings
 from simloop.errors import SimloopError
-from simloop.kernel import errorclass, retry
+from simloop.kernel import errorclass, limits, retry
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import HookIsolation
@@ -185,8 +184,7 @@ def wrong_with(name: str, settings: Mapping[str, Mapping[str, Any]] | None = Non
 
 def bound(patch: pytest.MonkeyPatch) -> None:
     """Let no run go on for ever."""
-    defaults: Any = EngineSettings.__init__.__kwdefaults__
-    patch.setitem(defaults, "max_transitions", MAX_TRANSITIONS)
+    patch.setattr(limits, "USUAL_MOVES", MAX_TRANSITIONS)
 
 
 @pytest.mark.parametrize("mend", MENDS, ids=lambda mend: mend.name)

@@ -1,6 +1,6 @@
-import dataclasses
 from itertools import product
 
+import msgspec
 import pytest
 from incases import in_cases
 from recording import Recording, of_machine, returned, said
@@ -174,7 +174,9 @@ def test_an_agent_may_not_have_got_a_result_that_came_as_it_was_to_stop() -> Non
 def test_a_policy_may_keep_failed_replies() -> None:
     subject = of_machine()
     assert subject.settings is not None
-    subject.settings = dataclasses.replace(subject.settings, replies=ReplyReading(keep_failed=True))
+    subject.settings = msgspec.structs.replace(
+        subject.settings, replies=ReplyReading(keep_failed=True)
+    )
     run = asked().text("Half").failed().request([GO, said("Half")])
     assert run.found(no_failed_replies_in_context, subject) == []
     assert run.found(no_failed_replies_in_context, Subject())

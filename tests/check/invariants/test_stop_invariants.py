@@ -1,5 +1,4 @@
-import dataclasses
-
+import msgspec
 import pytest
 from recording import Recording, of_machine
 
@@ -60,7 +59,7 @@ def test_a_run_that_stops_is_not_found(invariant: Invariant, run: Recording) -> 
 def test_where_an_abort_is_a_flag_the_design_decides_what_follows_it() -> None:
     subject = of_machine()
     assert subject.settings is not None
-    subject.settings = dataclasses.replace(subject.settings, abort_is_flag=True)
+    subject.settings = msgspec.structs.replace(subject.settings, abort_is_flag=True)
     run = stopped().started("a").after(9).ended()
     for each in (nothing_starts_after_stop, stopped_run_ends_in_time, outcome_matches_stop):
         assert run.found(each, subject) == []
