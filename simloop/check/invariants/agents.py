@@ -11,7 +11,7 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.requests import WHOLE
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.kernel.errorclass import ErrorClass, class_of_status
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
@@ -181,7 +181,7 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
 @invariant(
     "An agent makes at most two retries in a row without a wait.",
     "BUGS.md C1, A11",
-    sees=[Prompt, Request],
+    sees=[Prompt, MainRequest],
     needs=[Need.AGENT],
 )
 def repeated_retries_wait(subject: Subject) -> Watch:
@@ -189,7 +189,7 @@ def repeated_retries_wait(subject: Subject) -> Watch:
     facts, at_once = subject.facts, Counter[int]()
     while True:
         entry = yield
-        if type(entry) is Prompt or entry.purpose != "main":
+        if type(entry) is Prompt:
             continue
         reply = reply_before(facts, entry)
         is_retry = reply is not None and reply.fault is not None and facts.goes_on

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, get_args
 
 from msgspec import Struct
 
-from simloop.check.invariants.subject import Break, Subject
+from simloop.check.invariants.subject import Break, MainRequest, Subject
 from simloop.kernel.effects import Effect
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
@@ -31,9 +31,9 @@ class Need(StrEnum):
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
 
 
-_OF_EVERY_RUN = frozenset({*get_args(Boundary), Footer, Break})
-EntryKind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Break]
-"""A kind of entries; the transitions by a signal, last effect or state; or requests by a Break."""
+_OF_EVERY_RUN = frozenset({*get_args(Boundary), Footer, Break, MainRequest})
+EntryKind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Break | MainRequest]
+"""A kind of entries; the transitions by a signal, last effect or state; or some of the requests."""
 
 
 class Invariant(Struct, frozen=True, eq=False):

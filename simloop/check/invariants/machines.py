@@ -5,14 +5,14 @@ from typing import Any
 
 from simloop.check.invariants.decisions import closed_by
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Course, Subject
+from simloop.check.invariants.subject import Course, MainRequest, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Bound, Feature, Machine, Run
 from simloop.kernel.states import ClosingStep, Compacting, Finished, ReplyFacts
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.rules import ended_too_early
-from simloop.trace.entries import Prompt, Request, Transition
+from simloop.trace.entries import Prompt, Transition
 
 _CUT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason.ERROR})
 _IN_VAIN = signals.ContextCompacted(shrunk=False)
@@ -207,7 +207,7 @@ def useless_compaction_ends_run(subject: Subject, _: Any) -> str:
     "A compaction that does not make the context smaller is not repeated before the next model "
     "call.",
     "BUGS.md B1, B4, B5",
-    sees=[Prompt, signals.ContextCompacted, Request],
+    sees=[Prompt, signals.ContextCompacted, MainRequest],
     needs=[Need.MACHINE],
     begins=[signals.ContextCompacted],
 )
@@ -220,5 +220,5 @@ def useless_compaction_not_repeated(subject: Subject) -> Watch:  # noqa: ARG001 
             if in_vain:
                 return "a compaction that gained nothing is repeated"
             in_vain = entry.signal == _IN_VAIN
-        elif type(entry) is Prompt or entry.purpose == "main":
+        else:
             in_vain = False

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.check.invariants.tools import described
 from simloop.messages import ToolCall as Call
 from simloop.messages import ToolMessage, json_value
@@ -84,7 +84,7 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
 @invariant(
     "An answer of the user reaches the call that asked for it.",
     "BUGS.md D9; langgraph #6533",
-    sees=[Prompt, Restarted, Input, ToolCall, ToolStarted, Request, Ended],
+    sees=[Prompt, Restarted, Input, ToolCall, ToolStarted, MainRequest, Ended],
     needs=[Need.AGENT],
     begins=[ToolCall, Input],
 )
@@ -124,10 +124,9 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
             earlier = set(made)
             if kind is Prompt:
                 answers.update(_answer(question, entry.text, facts.paused))
-        elif entry.purpose == "main":
-            results = {one.call_id: one for one in facts.added if type(one) is ToolMessage}
-            answered |= results.keys()
-            astray = _astray(answers, results)
+        else:
+            answered |= subject.results.keys()
+            astray = _astray(answers, subject.results)
             if astray is not None:
                 asker, other = astray
                 return (

@@ -17,6 +17,7 @@ from simloop.check.invariants.subject import (
     NOT_CALLED,
     SHARED,
     Break,
+    MainRequest,
     Subject,
 )
 from simloop.kernel.signals import HookFailed, ModelFailed
@@ -121,7 +122,7 @@ def last_message_role(subject: Subject, entry: Any) -> str:
 @invariant(
     "Each main request contains the prompt of its run or a newer user message.",
     "BUGS.md B10, B12, E9",
-    sees=[entries.Prompt, entries.Queued, entries.Request],
+    sees=[entries.Prompt, entries.Queued, MainRequest],
 )
 def newest_user_message_sent(subject: Subject) -> Watch:
     """This holds also after a compaction, and in the first request after any outcome.
@@ -142,13 +143,14 @@ def newest_user_message_sent(subject: Subject) -> Watch:
             is_first = True
         elif kind is entries.Queued:
             waiting.append(entry.text)
-        elif entry.purpose == "main":
+        else:
             request = facts.request
             assert request is not None
             held = (facts.goes_on and not is_first) or any(
                 _holds(request, text, exact=exact) for text in (newest, *waiting)
             )
-            held = held or (not exact and _answers_pause(facts))
+            asked = {call.id for call in facts.paused}
+            held = held or (not exact and not asked.isdisjoint(subject.results))
             if not held and (exact or is_first or not _is_apart(facts)):
                 return f"request {entry.number} does not hold the user's message {newest!r:.80}"
             is_first = False
@@ -165,11 +167,6 @@ def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
     if exact:
         return any(type(one) is UserMessage and one.text == text for one in request.messages)
     return text in request.system_prompt or any(text in one.text for one in request.messages)
-
-
-def _answers_pause(facts: Facts) -> bool:
-    results = {one.call_id for one in facts.added if type(one) is ToolMessage}
-    return any(call.id in results for call in facts.paused)
 
 
 def _is_apart(facts: Facts) -> bool:
@@ -195,7 +192,7 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     "A request that offers tools has the system prompt that the one before it has, and a retry "
     "offers the tools that the failed request offers.",
     "BUGS.md B10, B12",
-    sees=[entries.Request],
+    sees=[MainRequest],
     needs=[Need.AGENT],
 )
 def prompt_and_tools_kept(subject: Subject) -> Watch:
@@ -204,8 +201,7 @@ def prompt_and_tools_kept(subject: Subject) -> Watch:
     while True:
         entry = yield
         request, before = facts.request, offering.get(facts.conversation)
-        if entry.purpose != "main" or request is None:
-            continue
+        assert request is not None
         if (
             before
             and before.tools == request.tools
@@ -223,7 +219,7 @@ def prompt_and_tools_kept(subject: Subject) -> Watch:
 @invariant(
     "A history is not replaced by the words of a failed model call, or by an empty summary.",
     "BUGS.md B1, B10, B18",
-    sees=[entries.Prompt, entries.Queued, entries.Request],
+    sees=[entries.Prompt, entries.Queued, MainRequest],
     needs=[Need.AGENT],
 )
 def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
@@ -239,8 +235,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
             said.add(entry.text)
             continue
         request, before = facts.request, facts.before
-        if entry.purpose != "main" or request is None:
-            continue
+        assert request is not None
         if not request.tools:
             asked = request if asked or (before and before.tools) else None
             continue
@@ -267,7 +262,7 @@ def _is_old(message: Message, known: Collection[Message], said: Collection[str])
     "If a tool of a reply has run, the next request contains the reply, with its text and its "
     "calls unchanged.",
     "BUGS.md C10, C13, D9, D13",
-    sees=[entries.ToolStarted, entries.Ended, entries.Request],
+    sees=[entries.ToolStarted, entries.Ended, MainRequest],
 )
 def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know that its tools ran, and calls them again.
@@ -288,8 +283,6 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         if type(entry) is entries.Ended:
             is_cut = not machine and facts.stop is not None and entry.at_ns > facts.stop.at_ns
             continue
-        if entry.purpose != "main":
-            continue
         if is_cut:
             ran, is_cut = {}, False
         newly_ran = ran.pop(facts.conversation, set()) | ran.pop(0, set())
@@ -299,8 +292,7 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         if not machine and facts.previous is None and not facts.added:
             continue  # the turn was taken back as a whole, and the same prompt came again
         if not machine:
-            results = {one.call_id for one in facts.added if type(one) is ToolMessage}
-            newly_ran |= results - facts.ran
+            newly_ran |= subject.results.keys() - facts.ran
         if newly_ran.isdisjoint(
             each for call in reply.calls for each in (call.id, (call.name, call.arguments))
         ):
@@ -469,7 +461,7 @@ def one_system_prompt(subject: Subject, entry: Any) -> str:
     "A reply in the context contains the text of one model reply, without the text of an "
     "earlier one.",
     "BUGS.md C13, D6",
-    sees=[entries.Request],
+    sees=[MainRequest],
     needs=[Need.AGENT],
 )
 def no_merged_replies(subject: Subject) -> Watch:
@@ -482,8 +474,6 @@ def no_merged_replies(subject: Subject) -> Watch:
     whole: list[str] = []
     while True:
         entry = yield
-        if entry.purpose != "main":
-            continue
         reply = None if facts.before is None else facts.replies.get(facts.before.number)
         newest = "" if reply is None else reply.text
         for message in facts.added if newest else ():

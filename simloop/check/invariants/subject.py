@@ -93,6 +93,10 @@ class Break(NamedTuple):
         return f"request {self.number}: call {self.call_id!r} {self.why}"
 
 
+class MainRequest:
+    """A kind of entries: the requests of conversations, without those for summaries."""
+
+
 class Sent:
     """The messages of a request, read one after the other."""
 
@@ -214,12 +218,14 @@ class Subject:
         if kind is entries.Transition:
             return self.course.read(entry) if self.machine is not None else kind
         if kind is entries.Request:
-            return _BROKEN if self._pair(entry, facts) else kind  # type: ignore[arg-type]
+            self._pair(entry, facts)  # type: ignore[arg-type]
+            moment = _MAIN if entry.purpose == "main" else (kind,)  # type: ignore[union-attr]
+            return (*moment, Break) if self.breaks else moment
         if kind is entries.Prompt and self.machine is not None:
             self.course.begin()
         return kind
 
-    def _pair(self, entry: entries.Request, facts: Facts) -> list[Break]:
+    def _pair(self, entry: entries.Request, facts: Facts) -> None:
         if entry.purpose != "main":
             found = Sent().add(facts.sent[entry.number].messages)
         else:
@@ -230,7 +236,11 @@ class Subject:
             found = self._sent.add(facts.added)
             self._newest = entry.number
         self.breaks = [Break(entry.number, *each) for each in found]
-        return self.breaks
+
+    @property
+    def results(self) -> dict[str, ToolMessage]:
+        """Return the results that the newest main request adds to its conversation, by call id."""
+        return {one.call_id: one for one in self.facts.added if type(one) is ToolMessage}
 
 
-_BROKEN = (entries.Request, Break)
+_MAIN = (entries.Request, MainRequest)

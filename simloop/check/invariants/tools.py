@@ -10,7 +10,7 @@ from typing import Any
 
 from simloop.check.invariants.agents import reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import MainRequest, Subject, calls_of
 from simloop.kernel.policies import ToolStart
 from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage, json_value
 from simloop.messages import Request as SentRequest
@@ -293,9 +293,9 @@ class _Run:
 @invariant(
     "A tool that has run does not run again because the agent starts its conversation again.",
     "BUGS.md C10, C13, D14",
-    sees=[Prompt, ToolStarted, ToolResult, Request],
+    sees=[Prompt, ToolStarted, ToolResult, MainRequest],
     needs=[Need.AGENT],
-    begins=[ToolStarted, Request],
+    begins=[ToolStarted, MainRequest],
 )
 def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
     """An agent that starts its run again after an error may pay twice.
@@ -319,8 +319,6 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
             if started is not None and request is not None and not entry.is_error:
                 runs.append(_Run(started, entry.text, request))
         elif kind is Request:
-            if entry.purpose != "main":
-                continue
             before = facts.before
             if before is not None:
                 for call, text in _told(facts.added, recorded):
@@ -373,7 +371,7 @@ def _again(runs: Iterable[_Run], call: ToolCalled, asked: SentRequest) -> str:
 @invariant(
     "The model is told of a tool that fails.",
     "BUGS.md D8, D16; openai-agents #2013",
-    sees=[Prompt, Queued, StopRequested, ToolStarted, ToolResult, Request],
+    sees=[Prompt, Queued, StopRequested, ToolStarted, ToolResult, MainRequest],
     needs=[Need.AGENT],
     begins=[ToolStarted],
 )
@@ -392,15 +390,15 @@ def failures_told(subject: Subject) -> Watch:
                 failed[entry.call_id] = entry.name, entry.text.removeprefix("Error: ")
         elif kind is not ToolStarted and kind is not Request:
             failed.clear()
-        elif kind is Request and entry.purpose == "main":
-            for message in subject.facts.added:
-                if type(message) is ToolMessage and (found := failed.pop(message.call_id, None)):
-                    name, why = found
-                    if not (message.is_error or why in message.text or tells(message.text)):
-                        return (
-                            f"request {entry.number} has {message.text!r:.60} for call "
-                            f"{message.call_id!r}, and the tool {name!r} failed: {why:.80}"
-                        )
+        elif kind is Request:
+            for call_id, message in subject.results.items():
+                name, why = failed.pop(call_id, ("", ""))
+                told = not name or message.is_error or why in message.text or tells(message.text)
+                if not told:
+                    return (
+                        f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
+                        f"and the tool {name!r} failed: {why:.80}"
+                    )
 
 
 def tells(text: str) -> bool:
@@ -411,7 +409,7 @@ def tells(text: str) -> bool:
 @invariant(
     "The model is told of a program that fails and says nothing of it itself.",
     "BUGS.md D8, D16",
-    sees=[ProgramStarted, ProgramOutput, ProgramEnded, Request],
+    sees=[ProgramStarted, ProgramOutput, ProgramEnded, MainRequest],
     needs=[Need.AGENT],
     begins=[ProgramStarted],
 )
@@ -429,13 +427,12 @@ def failed_programs_told(subject: Subject) -> Watch:
             text = printed.pop(entry.program, "").strip()
             if entry.exit and text and not tells(text):
                 failed[text] = entry.exit
-        elif entry.purpose == "main":
-            for message in subject.facts.added:
-                if type(message) is ToolMessage and message.text.strip() in failed:
-                    status = failed[message.text.strip()]
+        else:
+            for call_id, message in subject.results.items():
+                if status := failed.get(message.text.strip()):
                     return (
-                        f"request {entry.number} has {message.text!r:.60} for call "
-                        f"{message.call_id!r}, and the program ended with exit status {status}"
+                        f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
+                        f"and the program ended with exit status {status}"
                     )
             failed.clear()
 
@@ -443,7 +440,7 @@ def failed_programs_told(subject: Subject) -> Watch:
 @invariant(
     "A tool ends before its call is answered in a request.",
     "BUGS.md D4, D8, D10",
-    sees=[Prompt, ToolStarted, ToolResult, Answered, Request, Ended],
+    sees=[Prompt, ToolStarted, ToolResult, Answered, MainRequest, Ended],
     begins=[ToolStarted],
 )
 def tool_ends_before_its_answer(subject: Subject) -> Watch:
@@ -472,7 +469,7 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
         elif kind is Prompt:
             answered.clear()
             running.clear()
-        elif running and (kind is Ended or entry.purpose == "main"):
+        elif running:
             where = "the end of the run" if kind is Ended else f"request {entry.number}"
             if machine:
                 return f"the tool of call {next(iter(running))!r} has not ended before {where}"
@@ -487,7 +484,7 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
 @invariant(
     "The end of one tool does not cancel another tool of the same reply.",
     "BUGS.md D3, D4, D15",
-    sees=[Prompt, StopRequested, Queued, ToolStarted, ToolResult, Request],
+    sees=[Prompt, StopRequested, Queued, ToolStarted, ToolResult, MainRequest],
     begins=[StopRequested, Queued, ToolStarted, ToolResult],
 )
 def no_tool_cancelled_by_another(subject: Subject) -> Watch:
@@ -496,7 +493,6 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
     An agent may have its own timeouts, which are longer, and may break its tools off for a message
     of the user.
     """
-    facts = subject.facts
     running: dict[str, ToolStarted] = {}
     ended_ns, stopped, interrupted = -1, False, False
     while True:
@@ -508,9 +504,7 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
             running.pop(entry.call_id, None)
             ended_ns = entry.at_ns
         elif kind is Request:
-            if entry.purpose != "main":
-                continue
-            answered = {one.call_id for one in facts.added if type(one) is ToolMessage}
+            answered = subject.results
             for call_id, start in () if stopped or interrupted else running.items():
                 if call_id in answered and start.at_ns <= ended_ns == entry.at_ns < (
                     start.at_ns + _SOON_NS
@@ -527,7 +521,7 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
 @invariant(
     "An agent sends a tool result as the tool returned it.",
     "BUGS.md D8, D9, D20",
-    sees=[ToolStarted, ToolResult, Queued, StopRequested, Prompt, Request],
+    sees=[ToolStarted, ToolResult, Queued, StopRequested, Prompt, MainRequest],
     needs=[Need.AGENT],
 )
 def sent_result_matches_tool_result(subject: Subject) -> Watch:
@@ -563,7 +557,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
         elif kind is Prompt:
             stopped = False
             earlier = set(returned)
-        elif entry.purpose == "main":
+        else:
             for message in facts.added:
                 if type(message) is not ToolMessage:
                     continue
@@ -580,7 +574,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
 @invariant(
     "An agent does not send the result of one call as that of another.",
     "BUGS.md D14; langgraph #6533",
-    sees=[Prompt, ToolResult, Request],
+    sees=[Prompt, ToolResult, MainRequest],
     needs=[Need.AGENT],
     begins=[ToolResult],
 )
@@ -593,16 +587,14 @@ def results_not_crossed(subject: Subject) -> Watch:
             results = {}
         elif type(entry) is ToolResult:
             results[entry.call_id] = entry.text
-        for message in subject.facts.added if type(entry) is Request else ():
-            if not isinstance(message, ToolMessage) or len(message.text) < _CLEAR:
+        for call_id, message in subject.results.items() if type(entry) is Request else ():
+            own, sent = results.get(call_id, ""), message.text
+            if len(sent) < _CLEAR or not own or own in sent:
                 continue
-            own = results.get(message.call_id, "")
-            if not own or own in message.text:
-                continue
-            sent = f"request {entry.number} answers call {message.call_id!r}"
-            for call_id, text in results.items():
-                if text == message.text:
-                    return f"{sent} with the result of call {call_id!r}: {text!r:.80}"
+            other = next((each for each, text in results.items() if text == sent), "")
+            if other:
+                where = f"request {entry.number} answers call {call_id!r}"
+                return f"{where} with the result of call {other!r}: {sent!r:.80}"
 
 
 def _before_ns(
@@ -640,7 +632,7 @@ def _cut(message: ToolMessage, result: ToolResult) -> str:
 @invariant(
     "An agent answers a call with the result of a tool run for the same arguments.",
     "BUGS.md D9, D14",
-    sees=[ToolStarted, ToolResult, Request],
+    sees=[ToolStarted, ToolResult, MainRequest],
     needs=[Need.AGENT],
     begins=[ToolStarted],
 )
@@ -665,18 +657,13 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
         elif kind is ToolResult:
             if entry.call_id not in own and entry.text and not entry.is_error:
                 results.add((entry.name, entry.text))
-        elif entry.purpose == "main":
-            calls = {
-                call.id: call
-                for message in facts.added
-                if type(message) is AssistantMessage
-                for call in message.calls
-            }
-            for message in facts.added:
-                call = calls.get(message.call_id) if type(message) is ToolMessage else None
-                if call is None or call.id in ran or (call.name, message.text) not in results:
+        else:
+            sent = subject.results
+            for call in [call for message in facts.added for call in calls_of(message)]:
+                if call.id in ran or call.id not in sent:
                     continue
-                if not _has_run(call, ran.values()):
+                is_known = (call.name, sent[call.id].text) in results
+                if is_known and not _has_run(call, ran.values()):
                     where = f"request {entry.number} answers call {call.id!r}"
                     return f"{where} with a result of {call.name!r} for other arguments"
 

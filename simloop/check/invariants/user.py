@@ -12,7 +12,7 @@ from typing import Any
 
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.messages import Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
 from simloop.trace import entries
@@ -94,7 +94,7 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
     "The next request contains each message that the agent takes from the queue, in the order in "
     "which the user sent them.",
     "BUGS.md B12, D5, E9",
-    sees=[entries.Prompt, entries.Queued, entries.Request, entries.Ended, entries.Footer],
+    sees=[entries.Prompt, entries.Queued, MainRequest, entries.Ended, entries.Footer],
     needs=[Need.AGENT],
 )
 def queued_messages_delivered(subject: Subject) -> Watch:
@@ -128,7 +128,7 @@ def queued_messages_delivered(subject: Subject) -> Watch:
             # A prompt from the queue shows that the messages after it are there, too.
             prompt, taken = entry.text, [] if entry.text in said else there
             passed, completed = waiting.deliver(entry.text), False
-        elif entry.purpose == "main":
+        else:
             texts, lost = _of_user(facts.added), aborted.lost(prompt, facts.request)
             waiting.drop(lost)
             before = texts[: texts.index(prompt) if prompt in texts else 0]
@@ -153,7 +153,7 @@ def _out_of_order(text: str, passed: str) -> str:
     "An agent that is an instance of a class, or continues its conversation after one run, "
     "continues it after every run, with the answer to the prompt before.",
     "BUGS.md E4, E9",
-    sees=[entries.Prompt, entries.Restarted, entries.Request, entries.Ended],
+    sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
     needs=[Need.AGENT],
 )
 def conversation_kept_between_prompts(subject: Subject) -> Watch:
@@ -172,7 +172,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             completed = False
         elif type(entry) is entries.Prompt:
             is_first = True
-        elif entry.purpose == "main" and is_first:
+        elif is_first:
             is_first = False
             before, request = facts.before, facts.request
             if before is None or request is None or len(before.messages) > _SHORT:
