@@ -17,7 +17,13 @@ _HEAVIEST = 100
 
 
 class Choices(Protocol):
-    """A source of choices."""
+    """A source of choices.
+
+    A back end that marks the choices of one value, as Hypothesis does, has its own `maybe` and
+    `several`.
+    """
+
+    __slots__ = ()
 
     def boolean(self, p: float) -> bool:
         """Return whether something of probability `p` happens."""
@@ -30,9 +36,14 @@ class Choices(Protocol):
 
     def maybe(self, p: float, make: Callable[["Choices"], T]) -> T | None:
         """Return the value that `make` draws, with the probability `p`, or None."""
+        return make(self) if self.boolean(p) else None
 
     def several(self, most: int, make: Callable[[int], T]) -> list[T]:
         """Return up to `most` values that `make` draws by index; any length is as likely."""
+        drawn: list[T] = []
+        while (left := most - len(drawn)) and self.boolean(left / (left + 1)):
+            drawn.append(make(len(drawn)))
+        return drawn
 
 
 def one_of(choices: Choices, values: Sequence[Any]) -> Any:
@@ -40,24 +51,7 @@ def one_of(choices: Choices, values: Sequence[Any]) -> Any:
     return values[choices.integer(0, len(values) - 1)]
 
 
-class InOrder:
-    """Choices that are made one after the other: nothing marks those of one value."""
-
-    __slots__ = ()
-
-    def maybe(self: Choices, p: float, make: Callable[[Choices], T]) -> T | None:
-        return make(self) if self.boolean(p) else None
-
-    def several(self: Choices, most: int, make: Callable[[int], T]) -> list[T]:
-        drawn: list[T] = []
-        for number in range(most):
-            if not self.boolean((most - number) / (most - number + 1)):
-                break
-            drawn.append(make(number))
-        return drawn
-
-
-class SeededChoices(InOrder):
+class SeededChoices(Choices):
     """Choices drawn from a seed, by a generator of their own."""
 
     __slots__ = ("_draw",)

@@ -8,12 +8,9 @@ from simloop.fuzz import alphabet
 from simloop.fuzz.choices import Choices, features_on, one_of, switch, weights_of
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
-from simloop.scenario.programs import with_fault as with_program_fault
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
-from simloop.scenario.services import Route, with_fault
 from simloop.trace.kinds import ENGINE_TRIGGERS
-from simloop.world.faults import PROGRAM_FAULTS, SERVICE_FAULTS
 
 FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm",
             "ids", "long")  # fmt: skip
@@ -52,7 +49,6 @@ _OF_WIRE = [n for n, fault in enumerate(alphabet.ENDS) if fault.name in alphabet
 _ENDLESS = [n for n, fault in enumerate(alphabet.ENDS) if "stall" in fault.keys]
 _FURTHER = (["And then?"], ["And then?", "And at last?"])
 _REPETITIONS = 3
-_MOST_FAILED = 4
 _INSERT, _REPLACE, _REPEAT, _REMOVE = range(4)
 _WEIGHTS = (6, 2, 1, 1)
 
@@ -345,8 +341,6 @@ def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
                 name: party.model_copy(update={"replies": _varied(choices, party.replies, weights)})
                 for name, party in base.models.items()
             },
-            "services": _troubled(choices, base) if base.services else base.services,
-            "programs": _failing(choices, base) if base.programs else base.programs,
             "tools": _answering_otherwise(choices, base.tools),
         }
     )
@@ -363,24 +357,6 @@ def _answering_otherwise(
         keys = one_of(choices, alphabet.ANSWER_FAULTS)
         tools = {**tools, name: alphabet.with_answer(tool, keys, place)}
     return tools
-
-
-def _troubled(choices: Choices, base: Scenario) -> dict[str, list[Route]]:
-    services = dict(base.services)
-    for number in choices.several(2, lambda _: choices.integer(0, len(services) - 1)):
-        address = [*services][number]
-        fault = one_of(choices, SERVICE_FAULTS)
-        services[address] = with_fault(services[address], fault, choices.integer(1, _MOST_FAILED))
-    return services
-
-
-def _failing(choices: Choices, base: Scenario) -> dict[str, Any]:
-    programs = dict(base.programs)
-    for number in choices.several(2, lambda _: choices.integer(0, len(programs) - 1)):
-        key, fault = [*programs][number], one_of(choices, PROGRAM_FAULTS)
-        times = choices.integer(1, _MOST_FAILED)
-        programs[key] = with_program_fault(programs[key], fault, times)
-    return programs
 
 
 def _repeats(replies: Sequence[Reply]) -> bool:

@@ -1,9 +1,7 @@
-from typing import Any
-
 import pytest
 from searching import RecordedChoices, charges
 
-from simloop import Limits, Program, Reply, Route, Scenario
+from simloop import Limits, Reply, Scenario
 from simloop.fuzz import worlds
 from simloop.fuzz.alphabet import END_NAMES, LAST, LAST_SUMMARY, TOOLS, Abilities
 from simloop.fuzz.choices import SeededChoices
@@ -135,33 +133,3 @@ def test_a_fault_of_a_tool_that_no_generated_world_calls_is_found_by_variations(
     drawn, varying = Search(charges, seed=1), Search(charges, seed=1, scenarios=[ORDER])
     assert "tool-runs-at-most-once" not in [each.name for each in drawn.run(runs=200)]
     assert "tool-runs-at-most-once" in [each.name for each in varying.run(runs=20)]
-
-
-def test_the_services_of_a_scenario_fail_in_some_variations() -> None:
-    routes = [Route(get="/orders/{id}", json={"state": "shipped"}, takes="1s")]
-    services = {"https://orders.example": routes, "https://other.example": routes}
-    base = base_of(ORDER.model_copy(update={"services": services}), Abilities(), "reference")
-    choices = SeededChoices(1)
-    weights = weights_of_family(choices, Abilities())
-    drawn = [varied(choices, base, weights).services for _ in range(100)]
-    assert services in drawn
-    firsts = {repr(each["https://orders.example"][0]) for each in drawn}
-    assert any("status=503" in first and "times=2" in first for first in firsts)
-    assert any("lost=" in first for first in firsts)
-    assert any("takes=20000000000" in first for first in firsts)
-
-
-def test_the_programs_of_a_scenario_fail_in_some_variations() -> None:
-    programs = {"git": [Program(stdout="a")], "make": [Program(), Program(exit=1)], "sh": "files"}
-    base = base_of(
-        ORDER.model_copy(update={"programs": programs, "files": {}}), Abilities(), "reference"
-    )
-    choices = SeededChoices(1)
-    weights = weights_of_family(choices, Abilities())
-    drawn: list[Any] = [varied(choices, base, weights).programs for _ in range(100)]
-    assert programs in drawn
-    assert all(each["sh"] == "files" for each in drawn)
-    firsts = {repr(each["git"][0]) for each in drawn}
-    assert any("exit=1" in first and "times=2" in first for first in firsts)
-    assert any("signal='SIGKILL'" in first for first in firsts)
-    assert any("takes=20000000000" in first for first in firsts)

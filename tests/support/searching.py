@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from simloop import Message, Reply, Scenario, ToolMessage, UserMessage, World
-from simloop.fuzz.choices import InOrder
+from simloop.fuzz.choices import Choices
 from simloop.world.model_port import ModelCallFailed
 
 
-class RecordedChoices(InOrder):
+class RecordedChoices(Choices):
     """Choices read from a list; after the end of the list, each choice is 0, the benign one.
 
     A number above the range of its choice becomes the largest number of the range.
