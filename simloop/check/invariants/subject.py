@@ -100,33 +100,13 @@ class MainRequest:
 class Sent:
     """The messages of a request, read one after the other."""
 
-    __slots__ = ("calls", "messages", "open", "results")
+    __slots__ = ("calls", "open", "results", "size")
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.size = 0
         self.open: dict[str, None] = {}  # calls of the newest message with calls, without a result
         self.calls: defaultdict[str, int] = defaultdict(int)  # of all messages, by id
         self.results: set[str] = set()  # behind the newest message
-
-    def keep(self, count: int) -> None:
-        if count >= len(self.messages):
-            return
-        while len(self.messages) > count:
-            self._forget(self.messages.pop())
-        # Read the newest message that has calls or is no result again, and those after it.
-        step = []
-        while self.messages:
-            step.append(self.messages.pop())
-            if not isinstance(step[-1], ToolMessage):
-                break
-        self.open, self.results = {}, set()
-        for message in reversed(step):
-            self._forget(message)
-            self._add(message, [])  # reported before
-
-    def _forget(self, message: Message) -> None:
-        for call in calls_of(message):
-            self.calls[call.id] -= 1
 
     def add(self, messages: Sequence[Message]) -> list[tuple[str, str]]:
         """Read the last messages of a request; return the breaks that they show, by call id."""
@@ -136,7 +116,7 @@ class Sent:
         return found + [(call_id, NO_RESULT) for call_id in self.open] if self.open else found
 
     def _add(self, message: Message, found: list[tuple[str, str]]) -> None:
-        self.messages.append(message)
+        self.size += 1
         if type(message) is ToolMessage:
             call_id = message.call_id
             if call_id in self.open:
@@ -229,10 +209,10 @@ class Subject:
         if entry.purpose != "main":
             found = Sent().add(facts.sent[entry.number].messages)
         else:
-            if facts.before is not None and facts.before.number != self._newest:
-                self._sent = Sent()  # another agent has asked meanwhile
-                self._sent.add(facts.before.messages[: facts.kept])
-            self._sent.keep(facts.kept)
+            is_next = facts.before is not None and facts.before.number == self._newest
+            if not is_next or facts.kept < self._sent.size:
+                self._sent = Sent()  # another agent has asked meanwhile, or messages have gone
+                self._sent.add(facts.sent[entry.number].messages[: facts.kept])
             found = self._sent.add(facts.added)
             self._newest = entry.number
         self.breaks = [Break(entry.number, *each) for each in found]
