@@ -1,14 +1,13 @@
 """The views of a position: each is a sequence of rows, the same for every interface."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from simloop.cursor.index import Landmark, between
 from simloop.cursor.keys import FactView
 from simloop.cursor.position import CallState, Position
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows, words_of
-from simloop.cursor.why import source_of_why, why
+from simloop.cursor.why import why
 from simloop.kernel.names import NAMES, describe
 from simloop.kernel.states import BackingOff
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
@@ -30,11 +29,6 @@ def view(name: FactView, position: Position, most: int | None = None) -> tuple[F
     if isinstance(found, MessagesView):
         found = _messages_view_rows(found, position, most)
     return tuple(found) or (row(_nothing(name, position), mark=Mark.QUIET),)
-
-
-def source_of(name: FactView, position: Position) -> Hashable:
-    """Return the entries on which a view depends: where they are equal, its rows are equal."""
-    return _PANELS[name].source(position)
 
 
 def _nothing(name: FactView, position: Position) -> str:
@@ -286,7 +280,9 @@ def fold_rows(position: Position, place: int) -> Iterator[FactRow]:
 
 def _errors(position: Position) -> Iterator[FactRow]:
     record = position.recording.entries
-    kinds = _error_places(position)
+    index = position.recording.index
+    kinds = [index.landmarks[each] for each in (Landmark.FAULT, Landmark.RETRY)]
+    kinds.append(index.places.get(entries.Classified, []))
     places = sorted(at for each in kinds for at in between(each, position.start, position.place))
     if len(places) > _MOST_ERRORS:
         yield row("earlier failures are left out", mark=Mark.QUIET)
@@ -294,12 +290,6 @@ def _errors(position: Position) -> Iterator[FactRow]:
     for entry in [record[place] for place in places[-_MOST_ERRORS:]]:
         yield from _failure(entry, failed_ns)
         failed_ns = failed_ns if isinstance(entry, entries.Request) else entry.at_ns
-
-
-def _error_places(position: Position) -> Sequence[Sequence[int]]:
-    index = position.recording.index
-    marked = [index.landmarks[each] for each in (Landmark.FAULT, Landmark.RETRY)]
-    return [*marked, index.places.get(entries.Classified, ())]
 
 
 def _failure(entry: AnyEntry, failed_ns: int) -> Iterator[FactRow]:
@@ -321,79 +311,24 @@ def _failure(entry: AnyEntry, failed_ns: int) -> Iterator[FactRow]:
                 yield row(", ".join(filter(None, words)), "  status")
 
 
-def _newest(landmark: Landmark, position: Position) -> int | None:
-    return position.recording.index.previous(landmark, position.place + 1)
-
-
-def _source_of_timers(position: Position) -> Hashable:
-    recording, place = position.recording, position.place
-    open_ = recording.index.open_at(place)
-    begun = [recording.index.has_begun(recording.entries[each], place) for each in open_]
-    move = position.move
-    is_move = move is not None and move.place == place
-    waits = recording.waits.after(place)
-    ended = _newest(Landmark.END, position)  # no view says `yet` after it
-    return position.at_ns, open_, begun, waits, is_move, position.start, ended
-
-
-def _source_of_reply(position: Position) -> Hashable:
-    place = position.request_place
-    if place is None:
-        return None, _newest(Landmark.END, position)
-    request: Any = position.recording.entries[place]
-    parts = position.recording.index.parts.get(request.number, ())
-    return place, bisect_right(parts, position.place)
-
-
-def _source_of_calls(position: Position) -> Hashable:
-    """Return the newest entry about a call; what runs shows how long it does."""
-    index, place = position.recording.index, position.place
-    newest = bisect_right(index.calls, place)
-    return newest, position.request_place, position.at_ns if index.open_at(place) else None
-
-
-def _source_of_errors(position: Position) -> Hashable:
-    kinds = _error_places(position)
-    counts = [bisect_right(each, position.place) for each in kinds]
-    return counts, position.start, _newest(Landmark.END, position)
-
-
 class _Panel(NamedTuple):
-    """One view: its rows, its words if it has none, and `source`, equal where its rows are."""
+    """One view: its rows, and its words if it has none."""
 
     rows: Callable[[Position], Iterator[FactRow] | MessagesView]
     empty: str = "nothing yet"
-    source: Callable[[Position], Hashable] = lambda position: position.place
 
 
 _PANELS: Mapping[FactView, _Panel] = {
     FactView.ENTRY: _Panel(_entry),
-    FactView.STATE: _Panel(
-        _state, source=lambda at: (at.place if at.move is None else at.move.place,)
-    ),
-    FactView.COUNTERS: _Panel(
-        _counters,
-        "an agent of your own has no counters of simloop",
-        lambda at: (at.move and at.move.place, at.request_place),
-    ),
-    FactView.TIMERS: _Panel(_timers, "nothing is waited for", _source_of_timers),
-    FactView.REQUEST: _Panel(
-        _request,
-        "no request has been sent in this run yet",
-        lambda at: (at.request_place, _newest(Landmark.END, at)),
-    ),
-    FactView.REPLY: _Panel(_reply, "no request has been sent in this run yet", _source_of_reply),
-    FactView.CALLS: _Panel(_calls, "the newest reply has no calls", _source_of_calls),
-    FactView.HOOKS: _Panel(
-        _hooks, "no hook has run here", lambda at: tuple([each.seq for each in at.hooks])
-    ),
-    FactView.CONTEXT: _Panel(
-        _context,
-        source=lambda at: tuple(
-            _newest(each, at) for each in (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
-        ),
-    ),
-    FactView.WHY: _Panel(lambda at: map(row, why(at)), "no rule decided here", source_of_why),
-    FactView.ERRORS: _Panel(_errors, "nothing has failed in this run yet", _source_of_errors),
+    FactView.STATE: _Panel(_state),
+    FactView.COUNTERS: _Panel(_counters, "an agent of your own has no counters of simloop"),
+    FactView.TIMERS: _Panel(_timers, "nothing is waited for"),
+    FactView.REQUEST: _Panel(_request, "no request has been sent in this run yet"),
+    FactView.REPLY: _Panel(_reply, "no request has been sent in this run yet"),
+    FactView.CALLS: _Panel(_calls, "the newest reply has no calls"),
+    FactView.HOOKS: _Panel(_hooks, "no hook has run here"),
+    FactView.CONTEXT: _Panel(_context),
+    FactView.WHY: _Panel(lambda at: map(row, why(at)), "no rule decided here"),
+    FactView.ERRORS: _Panel(_errors, "nothing has failed in this run yet"),
 }
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})

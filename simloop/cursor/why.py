@@ -20,17 +20,6 @@ def why(position: Position) -> Iterator[str]:
     yield from dict.fromkeys(_sentences(position))  # an end and its transition share reasons
 
 
-def source_of_why(position: Position) -> int | None:
-    """Return the place of the entry from which the sentences come."""
-    entry, recording = position.entry, position.recording
-    found = {each.seq for each in recording.findings}
-    if found and (position.place in found or position.place == len(recording.entries) - 1):
-        return position.place
-    if type(entry) in _DECIDED or KINDS[type(entry)].reason(entry):
-        return position.place
-    return None if position.move is None else position.move.place
-
-
 def _sentences(position: Position) -> Iterator[str]:
     yield from _of_findings(position)
     yield from _of_entry(position)
