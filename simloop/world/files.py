@@ -5,8 +5,9 @@ An error is an OSError with the message `path: why`, and changes nothing. Every 
 
 import copy
 import fnmatch
+import posixpath
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSet
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 
 from simloop.escape import escape
@@ -22,15 +23,10 @@ def normalise(path: str) -> str:
     """
     if not path:
         raise FileNotFoundError(_message(path, "the path is empty"))
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == ".." and not parts:
-            raise PermissionError(_message(path, "leads above the root"))
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts) or ROOT
+    name = posixpath.normpath(f"./{path}")
+    if f"{name}/".startswith("../"):
+        raise PermissionError(_message(path, "leads above the root"))
+    return name
 
 
 class Files:
@@ -40,8 +36,7 @@ class Files:
     """
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
-        self._texts: MutableMapping[str, str] = {}
-        self._folders: MutableSet[str] = {ROOT}
+        self._tree: MutableMapping[str, str | None] = {ROOT: None}  # None is a folder
         self._here = ROOT
         self._root = ""
         for path, text in (texts or {}).items():
@@ -49,10 +44,7 @@ class Files:
 
     def at(self, path: str) -> "Files":
         """Return these files as they are seen from a folder: relative paths begin there."""
-        if not self.is_folder(path):
-            if self.exists(path):
-                raise NotADirectoryError(_message(path, "is a file"))
-            raise self._no_file(path)
+        self._check_folder(path)
         seen = copy.copy(self)
         seen._here = self._name(path)  # noqa: SLF001 - of this class
         return seen
@@ -63,12 +55,10 @@ class Files:
 
     def keep_in(self, folder: Path) -> None:
         """Put the files into a folder on the disk, and work on those that are there from now on."""
-        texts, folders, self._root = self._texts, self._folders, str(folder)
-        self._texts, self._folders = _TextsOnDisk(folder, texts), _FoldersOnDisk(folder)
-        for name in sorted(folders):
-            self._folders.add(name)
-        for name, text in texts.items():
-            self._texts[name] = text
+        tree, self._root = self._tree, str(folder)
+        self._tree = _OnDisk(folder, tree)
+        for name in sorted(tree):
+            self._tree[name] = tree[name]
 
     def _name(self, path: str) -> str:
         if self._root and f"{path}/".startswith(f"{self._root}/"):
@@ -76,19 +66,30 @@ class Files:
         is_below = self._here != ROOT and path[:1] not in {"/", ""}
         return normalise(f"{self._here}/{path}" if is_below else path)
 
-    def read(self, path: str) -> str:
+    def _find(self, path: str) -> str | None:
+        """Return the text of a file, or None for a folder. Raises OSError if neither is there."""
         name = self._name(path)
-        if name not in self._texts:
-            raise self._no_file(path)
-        return self._texts[name]
+        if name not in self._tree:
+            raise self._missing(path, _above(name))
+        return self._tree[name]
+
+    def _check_folder(self, path: str) -> None:
+        if self._find(path) is not None:
+            raise NotADirectoryError(_message(path, "is a file"))
+
+    def read(self, path: str) -> str:
+        text = self._find(path)
+        if text is None:
+            raise IsADirectoryError(_message(path, "is a folder"))
+        return text
 
     def write(self, path: str, text: str, *, parents: bool = True) -> None:
         """Replace the text of a file. Without `parents` the folder must exist."""
         name = self._name(path)
-        if name in self._folders:
+        if self._tree.get(name, "") is None:
             raise IsADirectoryError(_message(path, "is a folder"))
         self._make_room(path, name, parents=parents)
-        self._texts[name] = text
+        self._tree[name] = text
 
     def append(self, path: str, text: str) -> None:
         """Append to a file, or create it; the folder must exist."""
@@ -107,34 +108,30 @@ class Files:
     def mkdir(self, path: str, *, parents: bool = False) -> None:
         """Make a folder. With `parents`, make those above it too, and accept an existing one."""
         name = self._name(path)
-        if name in self._texts or (name in self._folders and not parents):
+        if name in self._tree and not (parents and self._tree[name] is None):
             raise FileExistsError(_message(path, "is there already"))
         self._make_room(path, name, parents=parents)
-        self._folders.add(name)
+        self._tree[name] = None
 
     def list_folder(self, path: str = ROOT) -> list[str]:
         """Return the sorted names in a folder; names of folders end in a slash."""
+        self._check_folder(path)
         folder = self._name(path)
-        if folder in self._texts:
-            raise NotADirectoryError(_message(path, "is a file"))
-        if folder not in self._folders:
-            raise self._no_file(path)
         return [
-            name.rpartition("/")[2] + ("/" if name in self._folders else "")
+            name.rpartition("/")[2] + "/" * (self._tree[name] is None)
             for name in self._names()
-            if _folder_of(name) == folder
+            if _above(name)[-1] == folder
         ]
 
     def exists(self, path: str) -> bool:
         """Return whether a file or a folder exists there; False for a path out of the tree."""
         try:
-            name = self._name(path)
+            return self._name(path) in self._tree
         except OSError:
             return False
-        return name in self._texts or name in self._folders
 
     def is_folder(self, path: str) -> bool:
-        return self.exists(path) and self._name(path) in self._folders
+        return self.exists(path) and self._tree[self._name(path)] is None
 
     def size(self, path: str) -> int:
         return len(self.read(path).encode())
@@ -144,14 +141,11 @@ class Files:
         name = self._name(path)
         if name == ROOT:
             raise PermissionError(_message(path, "the root cannot be removed"))
-        if name not in self._texts and not (tree and name in self._folders):
-            raise self._no_file(path)
-        inside = f"{name}/"
-        gone = [other for other in self._names() if f"{other}/".startswith(inside)]
-        for other in gone:
-            self._texts.pop(other, None)
-        for other in reversed(gone):
-            self._folders.discard(other)
+        if self._find(path) is None and not tree:
+            raise IsADirectoryError(_message(path, "is a folder"))
+        for other in reversed(self._names()):  # what is in a folder before the folder
+            if f"{other}/".startswith(f"{name}/"):
+                del self._tree[other]
 
     def glob(self, pattern: str) -> list[str]:
         """Return the sorted matches; `*` stays in one part, and a dot at its start is written."""
@@ -161,94 +155,72 @@ class Files:
         return [name.removeprefix(f"{self._here}/") for name in found] if is_below else found
 
     def snapshot(self) -> dict[str, str]:
-        return dict(sorted(self._texts.items()))
+        return {name: text for name, text in sorted(self._tree.items()) if text is not None}
 
     def _names(self) -> list[str]:
-        return sorted([*self._texts, *(name for name in self._folders if name != ROOT)])
+        return sorted(name for name in self._tree if name != ROOT)
 
     def _make_room(self, path: str, name: str, *, parents: bool) -> None:
         """Make the folders above a new file or folder. Raises OSError if a file is in the way."""
         above = _above(name)
-        if any(folder in self._texts for folder in above):
-            raise NotADirectoryError(_message(path, "a part of the path is a file"))
-        if not parents and above[-1] not in self._folders:
-            raise self._no_file(path)
+        there = parents or above[-1] in self._tree
+        if not there or any(self._tree.get(folder) is not None for folder in above):
+            raise self._missing(path, above)
         for folder in above:
-            self._folders.add(folder)
+            self._tree[folder] = None
 
-    def _no_file(self, path: str) -> OSError:
-        name = self._name(path)
-        if name in self._folders:
-            return IsADirectoryError(_message(path, "is a folder"))
-        if any(folder in self._texts for folder in _above(name)):
+    def _missing(self, path: str, above: Iterable[str]) -> OSError:
+        if any(self._tree.get(folder) is not None for folder in above):
             return NotADirectoryError(_message(path, "a part of the path is a file"))
         return FileNotFoundError(_message(path, "no such file or folder"))
 
 
-class _TextsOnDisk(MutableMapping[str, str]):
-    """The texts of the files below a folder; hidden ones only if they are among those given."""
+class _OnDisk(MutableMapping[str, str | None]):
+    """The tree below a folder on the disk; hidden names only if they are among those given."""
 
     def __init__(self, folder: Path, given: Iterable[str]) -> None:
         self._folder = folder
         self._given = frozenset(given)
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name: str) -> str | None:
+        path = self._folder / name
+        if path.is_dir():
+            return None
         try:
-            return (self._folder / name).read_bytes().decode()
+            if path.is_file():
+                return path.read_bytes().decode()
         except (OSError, UnicodeDecodeError) as error:
             raise KeyError(name) from error
+        raise KeyError(name)
 
-    def __setitem__(self, name: str, text: str) -> None:
-        (self._folder / name).write_text(text, "utf-8", newline="")
+    def __setitem__(self, name: str, text: str | None) -> None:
+        path = self._folder / name
+        if text is None:
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.write_text(text, "utf-8", newline="")
 
     def __delitem__(self, name: str) -> None:
-        if name not in self:
-            raise KeyError(name)
-        (self._folder / name).unlink()
-
-    def __iter__(self) -> Iterator[str]:
-        for path in sorted(self._folder.rglob("*"), key=Path.as_posix):
-            parts = path.relative_to(self._folder).parts
-            name = "/".join(parts)
-            is_hidden = any(part[0] == "." for part in parts)
-            if (name in self._given or not is_hidden) and path.is_file() and name in self:
-                yield name
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)  # a list would ask for the length first
-
-
-class _FoldersOnDisk(MutableSet[str]):
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __contains__(self, name: object) -> bool:
-        return (self._folder / str(name)).is_dir()
+        path = self._folder / name
+        if self[name] is None:
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
     def __iter__(self) -> Iterator[str]:
         yield ROOT
         for path in self._folder.rglob("*"):
             name = path.relative_to(self._folder).as_posix()
-            if path.is_dir() and not name.startswith(".") and "/." not in name:
+            is_hidden = "/." in f"/{name}"
+            if (name in self._given or not is_hidden) and name in self:
                 yield name
 
     def __len__(self) -> int:
         return sum(1 for _ in self)  # a list would ask for the length first
 
-    def add(self, name: str) -> None:
-        (self._folder / name).mkdir(parents=True, exist_ok=True)
-
-    def discard(self, name: str) -> None:
-        if name in self:
-            shutil.rmtree(self._folder / name)
-
 
 def _message(path: str, why: str) -> str:
     return f"{escape(path, 100) or repr(path)}: {why}"
-
-
-def _folder_of(name: str) -> str:
-    return name.rpartition("/")[0] or ROOT
 
 
 def _above(name: str) -> list[str]:
