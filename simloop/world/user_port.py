@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from typing import Any
 
 from msgspec import Struct
@@ -29,8 +28,6 @@ _CAUSES: dict[type, StopCause] = {
     AbortRequested: StopCause.ABORT,
     WallClockExpired: StopCause.WALL_CLOCK,
 }
-# Every conversation asks, and iterating over the enum itself takes ten times as long.
-_QUEUES = tuple(Queue)
 _MOST_REFUSED = 100  # turns, more than clean-up takes
 _GOES_ON = f"the run is to end, and the agent goes on after {_MOST_REFUSED} cancellations"
 _ADVICE = "let CancelledError pass: `except Exception` does, `except BaseException` does not"
@@ -73,11 +70,7 @@ class UserPort:
         self._recorder = recorder
         self._loop = loop
         self._planned: deque[tuple[int, Queue, str]] = deque()
-        # Where both queues are asked for, the order is that of sending: so each message has an
-        # ordinal, and the older of the two first messages is the next.
-        self._ordinals = count()
-        self._waiting: dict[Queue, deque[tuple[int, str]]] = {queue: deque() for queue in _QUEUES}
-        self._count = 0  # of the messages in both
+        self._waiting: list[tuple[Queue, str]] = []  # in the order of sending
         self._refused = 0  # turns after an error of simloop or the stop of a run
         self.cancellation = Cancellation(loop, partial(_record_stop, recorder))
 
@@ -108,23 +101,16 @@ class UserPort:
     def has(self, queue: Queue | None = None) -> bool:
         if self._planned:
             self._send_due()
-        if not self._count:
-            return False
-        return queue is None or bool(self._waiting[queue])
+        return any(queue is None or each is queue for each, _ in self._waiting)
 
     def take(self, queue: Queue | None = None, *, one: bool = False) -> list[str]:
         """Return the waiting messages of `queue`, or of both; the first of them, or all."""
         if not self.has(queue):
             return []
-        asked = _QUEUES if queue is None else (queue,)
-        queues = [self._waiting[each] for each in asked if self._waiting[each]]
-        if one:
-            taken = [min(queues).popleft()]
-        else:
-            taken = sorted(message for each in queues for message in each)
-            for each in queues:
-                each.clear()
-        self._count -= len(taken)
+        asked = [each for each in self._waiting if queue is None or each[0] is queue]
+        taken = asked[:1] if one else asked
+        for each in taken:
+            self._waiting.remove(each)
         return [text for _, text in taken]
 
     def plan(self, planned: list[tuple[int, Queue, str]]) -> None:
@@ -151,8 +137,7 @@ class UserPort:
 
     def _add(self, text: str, queue: Queue) -> None:
         text = writable(text)
-        self._waiting[queue].append((next(self._ordinals), text))
-        self._count += 1
+        self._waiting.append((queue, text))
         self._recorder.record(entries.Queued, text, queue)
 
 

@@ -114,21 +114,15 @@ class StandardInput:
             self.file.close()
 
 
-def _ask_secretly(pipes: Pipes, prompt: str = "Password: ", stream: Any = None, **_: Any) -> str:
-    """Read a line as `getpass` does, which would open the real terminal."""
-    given: StandardInput | None = pipes.loop.standard_input
-    if given is None:
-        return _getpass(prompt, stream)
-    out = stream or sys.stderr
-    out.write(prompt)
-    out.flush()
-    line: str = given.read("readline")
-    if not line:
-        raise EOFError
-    return line.removesuffix("\n")
-
-
 _getpass = getpass.getpass
+
+
+def _ask_secretly(pipes: Pipes, prompt: str = "Password: ", stream: Any = None, **_: Any) -> Any:
+    """Read a line as `getpass` does, which would open the real terminal."""
+    ask: Any = getpass._raw_input  # type: ignore[attr-defined]  # noqa: SLF001 - what it calls
+    return (_getpass if pipes.loop.standard_input is None else ask)(prompt, stream)
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {_getpass: exchanged(_getpass, _ask_secretly)}
 
 

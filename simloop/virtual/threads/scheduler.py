@@ -8,7 +8,6 @@ the order of switches depends on the clock and the seed, and nothing here needs 
 
 import _thread
 import asyncio
-import contextlib
 import contextvars
 import functools
 import heapq
@@ -315,19 +314,10 @@ def _forget_worker(thread: threading.Thread) -> None:
     pool_module._threads_queues.pop(thread, None)  # type: ignore[attr-defined]
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep a pool from logging that ThreadEnded has ended an idle worker."""
-
-    def is_other(record: logging.LogRecord) -> bool:
-        return record.exc_info is None or record.exc_info[0] is not ThreadEnded
-
-    logger = pool_module._base.LOGGER  # type: ignore[attr-defined]
-    logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_other)
+# Keeps a pool from logging that the end of a run has ended an idle worker.
+logging.getLogger("concurrent.futures").addFilter(
+    lambda record: record.exc_info is None or record.exc_info[0] is not ThreadEnded
+)
 
 
 class Pools:
@@ -693,11 +683,10 @@ class Threads:
         """End all threads where they are parked. Return the names of those that go on."""
         for fiber in self.fibers[:]:  # first: what a thread waits for in its clean-up is over then
             fiber.end()
-        with _quiet():
-            while to_end := [each for each in self.alive if not each.is_ending]:
-                for thread in to_end:
-                    thread.is_ending = True
-                    self._run(thread)
+        while to_end := [each for each in self.alive if not each.is_ending]:
+            for thread in to_end:
+                thread.is_ending = True
+                self._run(thread)
         self._ready.clear()
         refused = self.alive[:]
         for thread in refused:
