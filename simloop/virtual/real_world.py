@@ -3,9 +3,8 @@
 `real_world.json` has the names of what was observed, with the date and the versions.
 """
 
-import shlex
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
@@ -26,8 +25,6 @@ class _Lists(Struct, frozen=True):
     """The methods of an event loop that are refused."""
     audit_events: Mapping[str, tuple[str, ...]]
     """The audit events of calls that leave or end a simulation."""
-    commands: Mapping[str, int]
-    """By audit event: the argument that is the command of a process."""
     silent_functions: Mapping[str, tuple[str, ...]]
     """The functions for which no version of CPython has an audit event."""
     silent_methods: Mapping[str, tuple[str, ...]]
@@ -52,7 +49,6 @@ class _Lists(Struct, frozen=True):
 
 LISTS = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_Lists)
 ADVICE = LISTS.advice
-_LONGEST = 100
 STARTS = frozenset({"VirtualLoop.run", "SimulatedThread.bootstrap"})
 """The qualified names of the functions below all code of a simulation on a stack."""
 
@@ -68,16 +64,6 @@ def is_exempt(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def with_command(what: str, command: Any) -> str:
-    """Return the name of a call that starts a process, with its command, as the call got it."""
-    several = isinstance(command, Sequence) and not isinstance(command, str | bytes)
-    words = [
-        word.decode(errors="replace") if isinstance(word, bytes) else str(word)
-        for word in (command if several else [command])
-    ]
-    return f"{what} of {words[0] if len(words) == 1 else shlex.join(words)!r}"[:_LONGEST]
 
 
 class noted_interrupts:  # noqa: N801 - a context manager, named as one reads it

@@ -7,6 +7,7 @@ is ready gets its turn, so that an observer changes nothing.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from math import inf
 from typing import Any, get_args
 
@@ -372,17 +373,10 @@ def _text(part: TextDelta, number: int, recorder: Recorder) -> Part:
     return part if text is part.text else TextDelta(text)
 
 
-def _reasoning(part: values.ReasoningDelta, number: int, recorder: Recorder) -> Part:
-    text = writable(part.text)
-    recorder.record(entries.ReasoningDelta, number, text)
-    return values.ReasoningDelta(text)
-
-
-def _tool_call_delta(part: values.ToolCallDelta, number: int, recorder: Recorder) -> Part:
-    delta = values.ToolCallDelta(
-        writable(part.call_id), writable(part.name), writable(part.arguments)
-    )
-    recorder.record(entries.ToolCallDelta, number, delta.call_id, delta.name, delta.arguments)
+def _texts(kind: type[entries.AnyEntry], part: Any, number: int, recorder: Recorder) -> Part:
+    texts = map(writable, msgspec.structs.astuple(part))
+    delta: Part = type(part)(*texts)
+    recorder.record(kind, number, *msgspec.structs.astuple(delta))
     return delta
 
 
@@ -399,8 +393,8 @@ _RECORDED = _Recorders(
         ToolCallPart: _tool_call,
         Finish: _finish,
         StreamError: _error,
-        values.ReasoningDelta: _reasoning,
-        values.ToolCallDelta: _tool_call_delta,
+        values.ReasoningDelta: partial(_texts, entries.ReasoningDelta),
+        values.ToolCallDelta: partial(_texts, entries.ToolCallDelta),
     }
 )
 """The function that records a part and returns it, by the kind of the part."""

@@ -105,12 +105,7 @@ class ToolsPort:
                 if type(value) is Started:
                     return value
             result = self._returned(value)
-        except SimloopError as error:  # a wrong scenario or an escape from the simulation
-            self._recorder.keep(error)
-            raise
-        except asyncio.CancelledError:
-            result = _cancelled()
-        except Exception as error:  # noqa: BLE001 - a tool is user code
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a tool is user code
             result = self._failure(tool, error)
         return self.record(call, result)
 
@@ -123,14 +118,9 @@ class ToolsPort:
         with Timeouts(self._loop).after(timeout_ms) as timeout, breaking(timeout):
             try:
                 result = self._returned(await started)
-            except SimloopError as error:
-                self._recorder.keep(error)
-                raise
-            except asyncio.CancelledError:
-                if timeout.task.cancelling():
+            except (Exception, asyncio.CancelledError) as error:  # as in `begin`
+                if isinstance(error, asyncio.CancelledError) and timeout.task.cancelling():
                     raise
-                result = _cancelled()
-            except Exception as error:  # noqa: BLE001 - a tool is user code
                 result = self._failure(tool, error)
         if timeout.expired:  # a result that comes all the same, from a tool that went on, is late
             result = failed(f"timed out after {timeout_ms} ms")
@@ -153,7 +143,13 @@ class ToolsPort:
             return msgspec.structs.replace(result, is_error=False)
         return result
 
-    def _failure(self, tool: Tool, error: Exception) -> ToolResult:
+    def _failure(self, tool: Tool, error: BaseException) -> ToolResult:
+        """Return the result for an exception; raise an error of simloop again."""
+        if isinstance(error, SimloopError):  # a wrong scenario or an escape from the simulation
+            self._recorder.keep(error)
+            raise error
+        if isinstance(error, asyncio.CancelledError):
+            return failed("the tool was cancelled")  # by itself: no Exception, so bug D4
         keep(self._raised, f"the tool {tool.spec.name}", error)
         return failed(message_of(error) or type(error).__name__)
 
@@ -161,10 +157,6 @@ class ToolsPort:
 def failed(why: str) -> ToolResult:
     """Return the result of a call that failed."""
     return ToolResult(f"Error: {why}", is_error=True, details={"error": why})
-
-
-def _cancelled() -> ToolResult:
-    return failed("the tool was cancelled")  # by itself: no Exception, so bug D4
 
 
 def details_of(result: ToolResult, recorder: Recorder) -> object:

@@ -11,7 +11,7 @@ from typing import Any
 
 from simloop.virtual.border.absence import EVENTS, guarded, named
 from simloop.virtual.border.answers import Answers, answers_here
-from simloop.virtual.real_world import ADVICE, LISTS, is_exempt, with_command
+from simloop.virtual.real_world import ADVICE, LISTS, is_exempt
 
 _ABSENT = "absent"
 _ADVICE = {
@@ -55,18 +55,13 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     if is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
         return
     if advice != _ABSENT:
-        raise answers.loop.refuse(_described(event, args), ADVICE[advice])
+        raise answers.loop.refuse(event, ADVICE[advice])
     error = EVENTS[event](answers, *args)
     if error is not None:
         raise error
 
 
 _THREADS = "simloop.virtual.threads.scheduler"
-
-
-def _described(event: str, args: tuple[Any, ...]) -> str:
-    place = LISTS.commands.get(event)
-    return event if place is None else with_command(event, args[place])
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {

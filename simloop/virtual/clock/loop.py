@@ -460,10 +460,6 @@ class VirtualLoop(ReachingLoop):
                 unfinished = self.unfinished()
         return unfinished
 
-    @property
-    def is_sealed(self) -> bool:
-        return self.answers is not None
-
     def refuse(self, what: str, advice: str) -> ScenarioError:
         """Return an error for the caller to raise; it fails the run even if it is swallowed."""
         place = askers_place()

@@ -4,7 +4,7 @@ Nothing of a task depends on its address, because asyncio and programs keep task
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable
 from types import CoroutineType, FrameType
 from typing import Any, cast
 
@@ -81,31 +81,19 @@ class Started:
     task in which they were entered, and cancel that one.
     """
 
-    __slots__ = ("_iterator", "_waits_for")
+    __slots__ = ("_first", "close", "send", "throw")
 
     def __init__(self, iterator: Any, waits_for: Any) -> None:
-        self._iterator = iterator
-        self._waits_for = waits_for
+        self._first = [waits_for]
+        self.send, self.throw, self.close = iterator.send, iterator.throw, iterator.close
 
-    def __await__(self) -> Generator[Any, Any, Any]:
-        # `yield from iterator` would begin with `next`, and so resume the awaitable before the
-        # future that it waits for is done.
-        iterator, waits_for = self._iterator, self._waits_for
-        while True:
-            step: Callable[[Any], Any] = iterator.send
-            try:
-                given = yield waits_for
-            except GeneratorExit:
-                iterator.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - also a cancellation is for the awaitable
-                step, given = iterator.throw, error
-            try:
-                waits_for = step(given)
-            except StopIteration as done:
-                return done.value
-            finally:
-                given = None  # an exception would keep its traceback, which keeps this frame
+    def __await__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        # Not the next step at first: it would resume the awaitable before the future that it waits
+        # for is done.
+        return self._first.pop() if self._first else self.send(None)
 
 
 def is_coroutine(result: object) -> bool:

@@ -52,9 +52,8 @@ class _Generators(dict[Any, None]):
 class ReachingLoop(asyncio.BaseEventLoop):
     """An event loop without a network of its own: what it asks for, the border answers.
 
-    Outside of the border, where no code of a program runs, each call is refused. Only noted pipes
-    (border/pipes.py) can be watched; a run without any refuses all of them. `outer` is the virtual
-    loop, on which all that belongs to the run hangs.
+    Only noted pipes (border/pipes.py) can be watched; a run without any refuses all of them.
+    `outer` is the virtual loop, on which all that belongs to the run hangs.
     """
 
     outer: Any
@@ -120,7 +119,6 @@ class ReachingLoop(asyncio.BaseEventLoop):
         self, _protocol: Any, args: Any, *given: Any, **more: Any
     ) -> Any:
         is_shell = given[0]
-        self._check_sealed("subprocess_shell" if is_shell else "subprocess_exec", ADVICE["process"])
         if self.outer.processes is None:
             raise absent(self.outer, ("/bin/sh", "-c", args) if is_shell else args)
         # As asyncio does, without a child watcher: the end of the process calls the transport.
@@ -140,34 +138,19 @@ class ReachingLoop(asyncio.BaseEventLoop):
             raise
         return transport
 
-    def _check_sealed(self, what: str, advice: str = ADVICE["transport"]) -> None:
-        if not self.outer.is_sealed:
-            raise self.outer.refuse(f"loop.{what}", advice)
-
     async def getaddrinfo(
         self, host: Any, port: Any, *, family: int = 0, type: int = 0, proto: int = 0,  # noqa: A002 - Python's signature
         flags: int = 0,
     ) -> list[Any]:  # fmt: skip
-        self._check_sealed("getaddrinfo")
         return socket.getaddrinfo(host, port, family, type, proto, flags)
 
-    async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> tuple[str, str]:
-        self._check_sealed("getnameinfo")
-        return socket.getnameinfo(sockaddr, flags)
-
     async def sock_connect(self, sock: Any, address: Any) -> None:
-        self._check_sealed("sock_connect")
         try:
             sock.connect(address)
         except OSError as error:
             raise type(error)(error.errno, f"Connect call failed {address}") from None
 
-    async def create_server(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_sealed("create_server")
-        return await super().create_server(*args, **kwargs)
-
     async def create_unix_connection(self, _: Any, path: Any = None, **__: Any) -> Any:
-        self._check_sealed("create_unix_connection")
         with socket.socket(socket.AF_UNIX) as one:
             one.connect(path)
 
