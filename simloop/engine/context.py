@@ -105,24 +105,16 @@ def turns_of(messages: Sequence[Message]) -> list[list[Message]]:
     return turns
 
 
-def plan_cut(
-    messages: Sequence[Message],
-    policy: Compaction,
-    estimate: TokenEstimator,
-    *,
-    forced: bool,
-    down_to: int | None,
-) -> Cut:
+def plan_cut(history: History, policy: Compaction, *, forced: bool, down_to: int | None) -> Cut:
     """Plan to remove the oldest removable turns until `down_to` tokens are left.
 
     Without `down_to` the plan removes all removable turns and earlier summaries, for a new summary.
     Otherwise an earlier summary stays, because its messages are gone already (bug B10).
     """
-    turns = turns_of(messages)
+    turns, tokens = turns_of(history.messages), history.tokens
     users = [i for i, turn in enumerate(turns) if isinstance(turn[0], UserMessage)]
     newest_user = users[-1] if users else -1
     keep_turns = 1 if forced else policy.keep_turns
-    tokens = sum(message_tokens(message, estimate) for message in messages)
     going: set[int] = set()
     for index, turn in enumerate(turns[: max(0, len(turns) - keep_turns)]):
         if down_to is not None and tokens <= down_to:
@@ -130,7 +122,7 @@ def plan_cut(
         lasting = down_to is not None and isinstance(turn[0], SummaryMessage)
         if index != newest_user and not lasting:
             going.add(index)
-            tokens -= sum(message_tokens(message, estimate) for message in turn)
+            tokens -= sum(message_tokens(message, history.estimate) for message in turn)
     removed = [m for i, turn in enumerate(turns) if i in going for m in turn]
     kept = [m for i, turn in enumerate(turns) if i not in going for m in turn]
     first = min(going, default=0)
@@ -171,7 +163,7 @@ class Compactor(Struct, eq=False):
                 return False
         elif len(history.messages) <= most:
             return False
-        removed = self._plan(forced=False, down_to=None).removed
+        removed = plan_cut(history, self._policy, forced=False, down_to=None).removed
         if any(not isinstance(message, SummaryMessage) for message in removed):
             return True
         if not self.reported:
@@ -241,14 +233,14 @@ class Compactor(Struct, eq=False):
         target = self._policy.target
         if forced or self._policy.max_messages is not None:  # its size in tokens says nothing then
             target = min(target, history.tokens // 2)
-        cut = self._plan(forced=forced, down_to=target)
+        cut = plan_cut(history, self._policy, forced=forced, down_to=target)
         if cut.removed:
             history.replace(cut.kept)
         return bool(cut.removed)
 
     async def _summarise(self, *, forced: bool) -> str:
         history = self._history
-        cut = self._plan(forced=forced, down_to=None)
+        cut = plan_cut(history, self._policy, forced=forced, down_to=None)
         if not cut.removed:
             return "nothing may be removed"
         text, detail = await self._ask_for_summary(cut.removed)
@@ -276,12 +268,6 @@ class Compactor(Struct, eq=False):
         if reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text:
             return "", f"the summary is of no use: finish {reply.finish}, {len(text)} characters"
         return text, ""
-
-    def _plan(self, *, forced: bool, down_to: int | None) -> Cut:
-        history = self._history
-        return plan_cut(
-            history.messages, self._policy, history.estimate, forced=forced, down_to=down_to
-        )
 
 
 class ScriptedContext:

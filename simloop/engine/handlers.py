@@ -219,8 +219,7 @@ class EffectHandlers:
         self._fault, self._error, self.cause = fault, error, fault.message
         # Calls that came before the failure were announced, so they are answered, and forgotten.
         # One that was started has its own result: its effects are there, and the retry asks again.
-        await self._tool_calls.finish_started()
-        await self._tool_calls.settle("Error: not executed, the model call failed")
+        await self._settle("Error: not executed, the model call failed")
         self._keep_failed(reply, fault)
         how = values.ABORTED_REPLY if error is ErrorClass.ABORTED else values.FAILED_REPLY
         self.transcript.add_failed(reply.broken_off(how))
@@ -258,7 +257,7 @@ class EffectHandlers:
     def _run_tools(self, effect: effects.RunTools) -> _Answer:
         calls, loop = self._tool_calls, self._loop
         if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
-            return self._tools_off()
+            return self._settle(_TOOLS_OFF)
         self._cancellation.polls = effect.polls
         if effect.first_only:
             return self._run_first()
@@ -266,10 +265,6 @@ class EffectHandlers:
         if rest is not None or loop.ready or loop.has_due:  # others get a turn before the signal
             return self._run_on(rest)
         return self._tools_returned()
-
-    async def _tools_off(self) -> Signal:
-        await self._tool_calls.settle(_TOOLS_OFF)
-        return _TOOLS_RETURNED
 
     async def _run_first(self) -> Signal:
         await self._tool_calls.keep_first(_ONE_CALL)
@@ -288,11 +283,14 @@ class EffectHandlers:
         self.cause = blocked
         return signals.ToolsReturned(blocked=True, terminate=terminated)
 
-    async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
+    def _refuse_tools(self, effect: effects.RefuseTools) -> _Answer:
         cause = _REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
+        return self._settle(f"Error: not executed, {cause}")
+
+    async def _settle(self, text: str) -> Signal:
         await self._tool_calls.finish_started()  # the result of a call that was started is true
-        await self._tool_calls.settle(f"Error: not executed, {cause}")
-        return signals.ToolsReturned()
+        await self._tool_calls.settle(text)
+        return _TOOLS_RETURNED
 
     def _close_step(self, effect: effects.CloseStep) -> _Answer:
         """Commit the reply, notify the callbacks, then run the hooks, in this order."""

@@ -252,7 +252,7 @@ def test_a_cut_takes_the_oldest_turns_and_none_more_than_it_must(
     down_to: int,
 ) -> None:
     def cut_to(least: int) -> Any:
-        return plan_cut(said, policy, utf8_bytes_over_4, forced=forced, down_to=least)
+        return plan_cut(History(said, utf8_bytes_over_4), policy, forced=forced, down_to=least)
 
     cut, newest = cut_to(down_to), turns_of(said)[-(1 if forced else policy.keep_turns) :]
     assert in_order([message for turn in newest for message in turn], cut.kept)
