@@ -22,7 +22,7 @@ from simloop.cli.doctor import ANSWERED
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.names import describe
-from simloop.loops.opencode import OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeOptions
 from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import DESIGNS, LoopOptions, names
@@ -45,7 +45,7 @@ ENFORCED = "opencode, `steps: enforce`"
 @cache
 def proof_of(loop: str) -> Proof:
     """What exploration proves for the documents' default limits."""
-    options = OpencodeOptions(steps=Steps.ENFORCE if loop == ENFORCED else Steps.ADVISE)
+    options = OpencodeOptions(steps="enforce" if loop == ENFORCED else "advise")
     design = loop.partition(",")[0]
     machine = machine_for(design, Limits(), LoopOptions(opencode=options))
     return prove(machine, Limits(), loop=design)

@@ -5,7 +5,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from catalogue import catalogue_text, escaped
@@ -265,11 +265,11 @@ def test_a_stream_ends_badly_at_every_place(way: str) -> None:
 def test_there_are_hooks_at_every_point_and_policies_of_every_kind() -> None:
     assert {hook.at for scenario in SCENARIOS for hook in scenario.hooks} == words(HookPoint)
     isolations = [one.hook_isolation for one in SCENARIOS if one.hook_isolation is not None]
-    assert {isolation.on_failure for isolation in isolations} == set(OnHookFailure)
+    assert {isolation.on_failure for isolation in isolations} == set(get_args(OnHookFailure))
     orders = {one.tool_execution.order for one in SCENARIOS if one.tool_execution is not None}
-    assert orders == {*ToolOrder, None}
+    assert orders == {*get_args(ToolOrder), None}
     strategies = {one.compaction.strategy for one in SCENARIOS if one.compaction is not None}
-    assert strategies == set(CompactionStrategy)
+    assert strategies == set(get_args(CompactionStrategy))
 
 
 def test_the_statuses_that_providers_send_are_all_met() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from simloop.engine import model_calls, user_code
-from simloop.kernel.policies import Compaction, CompactionStrategy, TokenEstimator, message_tokens
+from simloop.kernel.policies import Compaction, TokenEstimator, message_tokens
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -189,11 +189,11 @@ class Compactor(Struct, eq=False):
         history = self._history
         before, count = history.tokens, len(history.messages)
         strategy, detail = "", ""
-        if self._policy.strategy is CompactionStrategy.SUMMARISE:
+        if self._policy.strategy == "summarise":
             detail = await self._summarise(forced=forced)
-            strategy = "" if detail else CompactionStrategy.SUMMARISE
+            strategy = "" if detail else "summarise"
         if not strategy and self._drop_oldest(forced=forced):
-            strategy = CompactionStrategy.DROP_OLDEST
+            strategy = "drop-oldest"
         return self._done(forced, strategy, before, count, detail)
 
     def _done(self, forced: bool, strategy: str, before: int, count: int, detail: str) -> Compacted:  # noqa: FBT001
@@ -220,7 +220,7 @@ class Compactor(Struct, eq=False):
         head = history.messages[: users[-1]] if again else history.messages
         newest = history.messages[users[-1]] if again else UserMessage(otherwise)
         text, detail = await self._ask_for_summary(head)
-        strategy = CompactionStrategy.DROP_OLDEST if detail else CompactionStrategy.SUMMARISE
+        strategy = "drop-oldest" if detail else "summarise"
         if not detail:
             history.replace((UserMessage(marker), AssistantMessage(text), newest))
         elif self._drop_oldest(forced=True):

@@ -18,7 +18,6 @@ from simloop.engine.user_code import ParallelHooks, Rest, UserCode, finished
 from simloop.escape import writable
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.policies import HookOrder, ToolStart
 from simloop.kernel.retry import StatusRetry, retry_after_ns
 from simloop.kernel.signals import Signal
 from simloop.messages import AssistantMessage, Fault, FinishReason, Outcome, Queue, UserMessage
@@ -75,10 +74,10 @@ class EffectHandlers:
         self._callbacks = own = settings.callbacks
         self._is_watched = any((own.on_step_finish, own.on_response, settings.hooks.after_llm_call))
         self._flags_abort = settings.abort_is_flag
-        self._starts_early = settings.tool_execution.start is ToolStart.WHEN_CALLED
+        self._starts_early = settings.tool_execution.start == "when-called"
         self._recorder = recorder = world.model.recorder
         self._cancellation = cancellation = world.user.cancellation
-        in_parallel = settings.hook_execution.order is HookOrder.PARALLEL
+        in_parallel = settings.hook_execution.order == "parallel"
         self._user_code = (ParallelHooks if in_parallel else UserCode)(
             settings.hook_isolation, recorder, self._loop, cancellation, world.model.raised
         )

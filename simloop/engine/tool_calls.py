@@ -15,7 +15,6 @@ from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_TOOL_CALL, AfterToolCal
 from simloop.engine.settings import EngineSettings
 from simloop.engine.user_code import Rest, RunningTasks, UserCode, finished
 from simloop.escape import writable
-from simloop.kernel.policies import ToolOrder
 from simloop.messages import NO_RESULT, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.trace import entries
 from simloop.virtual.clock.tasks import Started
@@ -54,7 +53,7 @@ class ToolCalls:
         self._notifies = bool(settings.callbacks.on_chunk or settings.callbacks.on_tool_result)
         self._is_watched = self._notifies or bool(settings.hooks.after_tool_call)
         self._flags_abort = settings.abort_is_flag
-        self._in_parallel = settings.tool_execution.order is ToolOrder.PARALLEL
+        self._in_parallel = settings.tool_execution.order == "parallel"
         # Whether anything can come between the begin of a call and its tool.
         self._is_guarded = bool(settings.hooks.before_tool_call) or self._flags_abort
         self.running = RunningTasks(self._loop)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput, apart
 from simloop.errors import SimloopError
 from simloop.escape import writable
-from simloop.kernel.policies import HookIsolation, OnHookFailure
+from simloop.kernel.policies import HookIsolation
 from simloop.kernel.signals import HookFailed
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
@@ -78,12 +78,12 @@ class UserCode(Struct, eq=False):
         self, given: HookInput, hook: UserFunction, detail: str, words: str
     ) -> None:
         on_failure = self._isolation.on_failure
-        if on_failure is OnHookFailure.FAIL_RUN:
+        if on_failure == "fail-run":
             self.failure = f"hook {hook.name}: {detail}"
             self.cancellation.end_run(HookFailed())
-        elif on_failure is OnHookFailure.BLOCK_CALL and isinstance(given, Blockable):
+        elif on_failure == "block-call" and isinstance(given, Blockable):
             given.block(f"hook {hook.name} failed: {detail}")
-        elif on_failure is OnHookFailure.ERROR_RESULT and isinstance(given, _AtToolCall):
+        elif on_failure == "error-result" and isinstance(given, _AtToolCall):
             given.failure = words
 
     async def notify(self, callback: Any, arguments: tuple[Any, ...]) -> None:

@@ -3,9 +3,8 @@
 import dataclasses
 import functools
 import typing
-from enum import StrEnum
 from types import NoneType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from annotated_types import Ge, Le
 
@@ -36,12 +35,12 @@ class Checked:
 
     def __post_init__(self) -> None:
         cls: Any = type(self)
-        for name, default, kind in _fields(cls):
+        for name, default, parts in _fields(cls):
             value = getattr(self, name)
             if value is default:  # most settings are, and each run makes several objects of them
                 continue
             try:
-                checked = _checked(value, kind)
+                checked = _checked(value, parts)
             except (TypeError, ValueError) as error:
                 raise ScenarioError(str(error), key=f"{self._at}.{name}") from None
             if checked is not value:
@@ -58,46 +57,13 @@ def as_written(settings: Any) -> dict[str, Any]:
     }
 
 
-class Word(StrEnum):
-    """The base of settings that are one of several words; each may be given as plain text."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        """Return the schema of pydantic, which else takes the text from a file only."""
-        schema = handler(source)
-        handler.resolve_ref_schema(schema)["strict"] = False
-        return schema
-
-
-class _Kind(NamedTuple):
-    is_optional: bool
-    word: type[Word] | None
-    texts: tuple[str, ...]
-    is_flag: bool
-    numbers: tuple[type[int | float], ...]
-    bounds: tuple[Ge | Le, ...]
-    lasts: bool
-
-
 @functools.lru_cache(maxsize=32)
-def _fields(cls: Any) -> tuple[tuple[str, Any, _Kind], ...]:
+def _fields(cls: Any) -> tuple[tuple[str, Any, tuple[Any, ...]], ...]:
+    """Return the name and the default of each field, and the parts of its type."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return tuple(
-        (field.name, field.default, _kind(tuple(_parts(hints[field.name]))))
+        (field.name, field.default, tuple(_parts(hints[field.name])))
         for field in dataclasses.fields(cls)
-    )
-
-
-def _kind(parts: tuple[Any, ...]) -> _Kind:
-    types = [part for part in parts if isinstance(part, type)]
-    return _Kind(
-        is_optional=NoneType in types,
-        word=next((each for each in types if issubclass(each, Word)), None),
-        texts=tuple(part for part in parts if isinstance(part, str)),
-        is_flag=bool in types,
-        numbers=(int, float) if float in types else (int,),
-        bounds=tuple(part for part in parts if isinstance(part, Ge | Le)),
-        lasts=any(isinstance(part, Lasting) for part in parts),
     )
 
 
@@ -108,26 +74,29 @@ def _parts(hint: Any) -> typing.Iterator[Any]:
         yield from _parts(part)
 
 
-def _checked(value: Any, kind: _Kind) -> Any:
+def _checked(value: Any, parts: tuple[Any, ...]) -> Any:
     """Return the value to keep. Raises TypeError or ValueError for one that does not fit."""
-    if value is None and kind.is_optional:
+    if value is None and NoneType in parts:
         return None
-    if kind.word is not None:
-        return kind.word(value)
-    if kind.texts and value not in kind.texts:
-        raise ValueError(f"{value!r} is none of {', '.join(kind.texts)}")
-    if kind.is_flag and not isinstance(value, bool):
-        raise TypeError(f"{value!r} is neither true nor false")
-    return value if kind.texts or kind.is_flag else _number(value, kind)
+    if words := [part for part in parts if isinstance(part, str)]:
+        if value not in words:
+            raise ValueError(f"{value!r} is none of {', '.join(words)}")
+        return value
+    if bool in parts:
+        if not isinstance(value, bool):
+            raise TypeError(f"{value!r} is neither true nor false")
+        return value
+    return _number(value, parts)
 
 
-def _number(value: Any, kind: _Kind) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, kind.numbers):
+def _number(value: Any, parts: tuple[Any, ...]) -> int | float:
+    kinds = (int, float) if float in parts else (int,)
+    if isinstance(value, bool) or not isinstance(value, kinds):
         raise TypeError(f"{value!r} is no number that fits here")
-    for bound in kind.bounds:
-        if isinstance(bound, Le):
-            if not value <= bound.le:  # type: ignore[operator]
-                raise ValueError(f"{value} is too large: must be at most {bound.le}")
-        elif not value >= bound.ge:  # type: ignore[operator]
+    for bound in parts:
+        if isinstance(bound, Le) and not value <= bound.le:  # type: ignore[operator]
+            raise ValueError(f"{value} is too large: must be at most {bound.le}")
+        if isinstance(bound, Ge) and not value >= bound.ge:  # type: ignore[operator]
             raise ValueError(f"{value} is too small: must be at least {bound.ge}")
-    return Milliseconds(value) if kind.lasts and type(value) is not Milliseconds else value
+    lasts = any(isinstance(part, Lasting) for part in parts)
+    return Milliseconds(value) if lasts and type(value) is not Milliseconds else value

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 from msgspec import Struct, field
 
-from simloop.kernel.checks import Checked, Word
+from simloop.kernel.checks import Checked
 from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.messages import AssistantMessage, Message
@@ -15,55 +15,28 @@ from simloop.messages import AssistantMessage, Message
 TokenEstimator = Callable[[str], int]
 
 
-class OnHookFailure(Word):
-    """The effect on the run of a hook that raises or takes too long."""
-
-    ISOLATE = "isolate"  # go on as if it were not there
-    FAIL_RUN = "fail-run"  # the run ends: failed
-    BLOCK_CALL = "block-call"  # the model or tool call that it guards does not happen
-    ERROR_RESULT = "error-result"  # the exception's message is the result of the tool call
-
-
-class HookOrder(Word):
-    """The order in which the hooks of a point run."""
-
-    SEQUENTIAL = "sequential"  # as listed: each sees the changes of those before
-    PARALLEL = "parallel"  # hooks marked as independent run at once; every other runs in its place
-
-
-class ToolOrder(Word):
-    """The order in which the calls of one reply run."""
-
-    SEQUENTIAL = "sequential"  # the default: calls may depend on one another
-    PARALLEL = "parallel"  # results still go into the context in the order of the calls
-
-
-class ToolStart(Word):
-    """The time at which the tool of a call starts."""
-
-    WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on
-    AFTER_REPLY = "after-reply"  # when the loop has decided to run the calls of the whole reply
-
-
-class CompactionStrategy(Word):
-    """The way to shorten the context."""
-
-    SUMMARISE = "summarise"  # older turns become one summary that the model writes
-    DROP_OLDEST = "drop-oldest"  # older turns go
-
-
-if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
-    OnHookFailureWord: TypeAlias = OnHookFailure | Literal["isolate", "fail-run", "block-call"]
-    HookOrderWord: TypeAlias = HookOrder | Literal["sequential", "parallel"]
-    ToolOrderWord: TypeAlias = ToolOrder | Literal["sequential", "parallel"]
-    ToolStartWord: TypeAlias = ToolStart | Literal["when-called", "after-reply"]
-    CompactionStrategyWord: TypeAlias = CompactionStrategy | Literal["summarise", "drop-oldest"]
-else:
-    OnHookFailureWord = OnHookFailure
-    HookOrderWord = HookOrder
-    ToolOrderWord = ToolOrder
-    ToolStartWord = ToolStart
-    CompactionStrategyWord = CompactionStrategy
+OnHookFailure: TypeAlias = Literal[
+    "isolate",  # go on as if it were not there
+    "fail-run",  # the run ends: failed
+    "block-call",  # the model or tool call that it guards does not happen
+    "error-result",  # the exception's message is the result of the tool call
+]
+HookOrder: TypeAlias = Literal[
+    "sequential",  # as listed: each sees the changes of those before
+    "parallel",  # hooks marked as independent run at once; every other runs in its place
+]
+ToolOrder: TypeAlias = Literal[
+    "sequential",  # the default: calls may depend on one another
+    "parallel",  # results still go into the context in the order of the calls
+]
+ToolStart: TypeAlias = Literal[
+    "when-called",  # when the call arrives, while the reply goes on
+    "after-reply",  # when the loop has decided to run the calls of the whole reply
+]
+CompactionStrategy: TypeAlias = Literal[
+    "summarise",  # older turns become one summary that the model writes
+    "drop-oldest",  # older turns go
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +47,7 @@ class HookIsolation(Checked, at="hook_isolation"):
     to answer at an `..._llm_call` point; there they isolate.
     """
 
-    on_failure: OnHookFailureWord = OnHookFailure.ISOLATE
+    on_failure: OnHookFailure = "isolate"
     """The effect on the run of a hook that fails or takes too long."""
     timeout_ms: Annotated[int, Lasting(1)] | None = Milliseconds(5_000)
     """Virtual time that an async hook or callback may take; null for ever."""
@@ -88,7 +61,7 @@ class HookExecution(Checked, at="hook_execution"):
     and block, and change nothing. The first in the list that blocks decides, when all have ended.
     """
 
-    order: HookOrderWord = HookOrder.SEQUENTIAL
+    order: HookOrder = "sequential"
     """One hook after the other, or independent neighbours all at once."""
 
 
@@ -103,9 +76,9 @@ class ToolExecution(Checked, at="tool_execution"):
     cancels the tool.
     """
 
-    order: ToolOrderWord | None = None
+    order: ToolOrder | None = None
     """One call after the other, or all at once; without it, as the loop does."""
-    start: ToolStartWord | None = None
+    start: ToolStart | None = None
     """When the call arrives, or when the reply has ended; without it, as the loop does."""
     timeout_ms: Annotated[int, Lasting(1)] | None = None
     """Virtual time that one call may take; without it, for ever."""
@@ -133,7 +106,7 @@ class Compaction(Checked, at="compaction"):
     """Compact when there are more messages than this, of any size."""
     keep_turns: Annotated[int, Ge(1)] = 4
     """Number of the newest turns that a normal compaction keeps."""
-    strategy: CompactionStrategyWord = CompactionStrategy.SUMMARISE
+    strategy: CompactionStrategy = "summarise"
     """A summary by the model, or dropping the oldest turns."""
 
     @property

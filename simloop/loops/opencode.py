@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge
 from msgspec import Struct
 
 from simloop.kernel import effects, machine, policies, signals, states
-from simloop.kernel.checks import Checked, Word
+from simloop.kernel.checks import Checked
 from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.errorclass import ErrorClass, class_of_status, classify, says_overflow
 from simloop.kernel.limits import Limits
@@ -33,12 +33,12 @@ _FINISHES = ("tool_calls", "tool-calls", "content_filter", "content-filter")
 _COMPATIBLE = frozenset({"stop", "length", "function_call", *_FINISHES})
 
 
-class Steps(Word):
-    """The behaviour of a run that has reached `max_steps`."""
-
-    ADVISE = "advise"  # each further request ends with a note, and keeps its tools: the document
-    ENFORCE = "enforce"  # the last step has the note and no tools, and the run ends after it
-    UNLIMITED = "unlimited"  # nothing happens: the real program, unless it is configured
+Steps: TypeAlias = Literal[
+    "advise",  # each further request ends with a note, and keeps its tools: the document
+    "enforce",  # the last step has the note and no tools, and the run ends after it
+    "unlimited",  # nothing happens: the real program, unless it is configured
+]
+"""The behaviour of a run that has reached `max_steps`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class OpencodeOptions(Checked, at="loops.opencode"):
     program_errors: bool = False
     """Errors are classified as in 1.18.34, by status, codes and words. Retry-After counts as it is:
     zero and less retry at once, and an answer's delay has no cap. `retry` beats it."""
-    steps: Steps = Steps.ADVISE
+    steps: Steps = "advise"
     """Whether `max_steps` adds a note to each further request, ends the run, or does nothing
     (1.18.34). The design only adds the note; `enforce` is an addition of simloop."""
     compact_without_progress: bool = False
@@ -200,8 +200,7 @@ class OpencodeLoop(machine.Design):
     ) -> None:
         self.options = options or OpencodeOptions()
         self.max_steps = (limits or Limits()).max_steps
-        orders = policies.ToolOrder
-        order = orders.PARALLEL if self.options.parallel else orders.SEQUENTIAL
+        order: policies.ToolOrder = "parallel" if self.options.parallel else "sequential"
         retry = OpencodeRetry if self.options.program_errors else ExponentialBackoff
         self.policies = policies.Policies(
             retry=retry(initial_delay_ms=self.options.first_delay_ms),
@@ -215,7 +214,7 @@ class OpencodeLoop(machine.Design):
         )
         tries = Bound("error_count", self.options.max_retries + 1, resets=True)
         bounds: dict[str, Bound] = {"max_retries": tries}
-        if self.options.steps is Steps.ENFORCE:
+        if self.options.steps == "enforce":
             bounds["max_steps"] = Bound("total_steps", self.max_steps, of_turns=True)
         self.bounds: Mapping[str, Bound] = bounds
         # The wait before a retry swallows an abort, and the next try finds it.
@@ -267,7 +266,7 @@ class OpencodeLoop(machine.Design):
         return self._call_with_queued(run)
 
     def _is_spent(self, run: Run) -> bool:
-        return self.options.steps is Steps.ENFORCE and run.total_steps >= self.max_steps
+        return self.options.steps == "enforce" and run.total_steps >= self.max_steps
 
     def _compact(self, run: Run, *, forced: bool) -> Transition:
         marker = MARKER if forced else ""
@@ -284,7 +283,7 @@ class OpencodeLoop(machine.Design):
 
     def _counted(self, run: Run) -> Run:
         """Return the run with one more step, if steps decide, and no failures of that step."""
-        counts = self.options.steps is not Steps.UNLIMITED
+        counts = self.options.steps != "unlimited"
         steps = min(run.total_steps + 1, self.max_steps) if counts else 0
         return Run(run.state, total_steps=steps)
 
@@ -299,10 +298,10 @@ class OpencodeLoop(machine.Design):
 
     def _request(self, run: Run, *, aborted: bool) -> effects.CallModel:
         """Return the call; from `max_steps` on it has the note, and no tools if enforced."""
-        last = self.options.steps is not Steps.UNLIMITED and run.total_steps + 1 >= self.max_steps
+        last = self.options.steps != "unlimited" and run.total_steps + 1 >= self.max_steps
         return effects.CallModel(
             note=MAX_STEPS if last else "",
-            tools=not (last and self.options.steps is Steps.ENFORCE),
+            tools=not (last and self.options.steps == "enforce"),
             polls=not (self.options.abort_at_once or aborted),
             aborted=aborted,
         )

@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from msgspec import structs
 
 from simloop.kernel import effects, machine, policies, signals, states
-from simloop.kernel.checks import Checked, Word
+from simloop.kernel.checks import Checked
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
@@ -23,13 +23,8 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import ReplyFacts
 from simloop.messages import FinishReason, Outcome, Queue
 
-
-class Delivery(Word):
-    """The number of queued messages that are taken at a time."""
-
-    ONE_AT_A_TIME = "one-at-a-time"
-    ALL = "all"
-
+Delivery: TypeAlias = Literal["one-at-a-time", "all"]
+"""The number of queued messages that are taken at a time."""
 
 _DEVIATES = {
     "retries-match-policy": ("", "the loop has no retry"),
@@ -48,9 +43,9 @@ _DEVIATES = {
 class PiOptions(Checked, at="loops.pi"):
     """The options of the pi loop; the version 0.87.1 has those after the first two."""
 
-    steering: Delivery = Delivery.ONE_AT_A_TIME
+    steering: Delivery = "one-at-a-time"
     """How many steering messages go with the next request."""
-    follow_up: Delivery = Delivery.ONE_AT_A_TIME
+    follow_up: Delivery = "one-at-a-time"
     """How many follow-up messages are taken at the end of a run."""
     parallel: bool = False
     """Run the calls of a reply at once, as the real program does."""
@@ -79,7 +74,7 @@ class PiOptions(Checked, at="loops.pi"):
 
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
     def policies(self) -> policies.Policies:
-        order = policies.ToolOrder.PARALLEL if self.parallel else policies.ToolOrder.SEQUENTIAL
+        order: policies.ToolOrder = "parallel" if self.parallel else "sequential"
         return policies.Policies(
             compaction=policies.Compaction(max_messages=100),
             tool_execution=policies.ToolExecution(order=order),
@@ -93,7 +88,7 @@ class PiOptions(Checked, at="loops.pi"):
         )
 
 
-_ANSWERING = policies.HookIsolation(on_failure=policies.OnHookFailure.ERROR_RESULT, timeout_ms=None)
+_ANSWERING = policies.HookIsolation(on_failure="error-result", timeout_ms=None)
 
 _PROGRAM: Any = json.loads(Path(__file__).with_name("pi.json").read_text("utf-8"))
 VERSIONS: Mapping[str, PiOptions] = {
@@ -194,4 +189,4 @@ class PiLoop(machine.Design):
         return finish(run, Outcome.COMPLETED)
 
     def _taking(self, queue: Queue, delivery: Delivery) -> tuple[Effect, ...]:
-        return effects.TakeQueued(queue, delivery is not Delivery.ALL), self._round
+        return effects.TakeQueued(queue, delivery != "all"), self._round

@@ -80,8 +80,7 @@ class ReactLoop(machine.Design):
     def __init__(self, limits: Limits | None = None, options: ReactOptions | None = None) -> None:
         self.options = options or ReactOptions()
         self.max_rounds = self.options.max_rounds or (limits or Limits()).max_steps
-        orders = policies.ToolOrder
-        order = orders.PARALLEL if self.options.all_calls else orders.SEQUENTIAL
+        order: policies.ToolOrder = "parallel" if self.options.all_calls else "sequential"
         self.policies = policies.Policies(tool_execution=policies.ToolExecution(order=order))
         self.bounds: Mapping[str, Bound] = {
             "max_rounds": Bound("total_steps", self.max_rounds, of_turns=True)

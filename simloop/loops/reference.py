@@ -102,15 +102,13 @@ class ReferenceOptions(Checked, at="loops.reference"):
             by_status=not self.classify_errors, honours_retry_after=self.honour_retry_after
         )
         mended = self.classify_errors and self.honour_retry_after
-        starts, isolation = policies.ToolStart, policies.HookIsolation()
+        start: policies.ToolStart = "after-reply" if self.tools_after_reply else "when-called"
+        isolation = policies.HookIsolation()
         if not self.isolate_hooks:
-            fails = policies.OnHookFailure.FAIL_RUN
-            isolation = policies.HookIsolation(on_failure=fails, timeout_ms=None)
+            isolation = policies.HookIsolation(on_failure="fail-run", timeout_ms=None)
         return policies.Policies(
             retry=ExponentialBackoff() if mended else documented,
-            tool_execution=policies.ToolExecution(
-                start=starts.AFTER_REPLY if self.tools_after_reply else starts.WHEN_CALLED
-            ),
+            tool_execution=policies.ToolExecution(start=start),
             hook_isolation=isolation,
             report_failed_tools=self.report_failed_tools,
         )

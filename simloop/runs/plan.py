@@ -19,7 +19,7 @@ from simloop.engine.settings import EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
 from simloop.kernel import durations, limits
 from simloop.kernel.machine import Feature
-from simloop.kernel.policies import Policies, ToolStart, utf8_bytes_over_4
+from simloop.kernel.policies import Policies, utf8_bytes_over_4
 from simloop.messages import Message, ToolResult
 from simloop.runs.loop import A_MACHINE, OF_LOOPS, Loop, loop_of
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
@@ -245,7 +245,7 @@ def _needs(scenario: Scenario, given: RunOptions) -> Iterator[Feature]:
     asks = any(reply.times != "always" for reply in scenario.summaries)
     if asks or scenario.compaction or scenario.context:
         yield Feature.COMPACTION
-    if tools is not None and tools.start is ToolStart.WHEN_CALLED:
+    if tools is not None and tools.start == "when-called":
         yield Feature.EARLY_TOOLS
     if scenario.history:
         yield Feature.HISTORY

@@ -36,7 +36,7 @@ from simloop.engine.context import (
 from simloop.engine.model_calls import ModelCalls
 from simloop.engine.settings import EngineSettings
 from simloop.engine.user_code import UserCode
-from simloop.kernel.policies import CompactionStrategy, message_tokens, utf8_bytes_over_4
+from simloop.kernel.policies import message_tokens, utf8_bytes_over_4
 from simloop.messages import (
     AssistantMessage,
     Message,
@@ -218,7 +218,7 @@ def test_a_compaction_keeps_the_newest_question_the_pairs_and_the_order(done: Sh
     assert unpaired(done.after) == []
     stays = without_summaries(done.after, done.before)
     assert in_order(stays, done.before)
-    assert len(done.after) - len(stays) == (done.entry.strategy == CompactionStrategy.SUMMARISE)
+    assert len(done.after) - len(stays) == (done.entry.strategy == "summarise")
 
 
 @given(shortened)
@@ -227,7 +227,7 @@ def test_the_summary_is_asked_of_all_that_goes_and_a_last_user_message(done: Sho
         *conversation, asked = request.messages
         assert isinstance(asked, UserMessage)
         assert unpaired(conversation) == []
-        if done.entry.strategy == CompactionStrategy.SUMMARISE:
+        if done.entry.strategy == "summarise":
             gone = [m for m in done.before if not any(m is one for one in done.after)]
             assert conversation == gone
 
@@ -239,7 +239,7 @@ def test_to_drop_the_oldest_asks_no_model(
     forced: bool,  # noqa: FBT001
 ) -> None:
     dropping = Compaction(
-        window=policy.window, keep_turns=policy.keep_turns, strategy=CompactionStrategy.DROP_OLDEST
+        window=policy.window, keep_turns=policy.keep_turns, strategy="drop-oldest"
     )
     assert shorten(said, dropping, Reply(say="S"), forced=forced).requests == []
 
@@ -299,7 +299,7 @@ def test_a_useless_summary_gives_way_to_dropping_the_oldest_turns(
     summary: Reply, detail: str
 ) -> None:
     entry = shorten(CONVERSATION, SUMMARISES, summary).entry
-    assert (entry.strategy, entry.detail) == (CompactionStrategy.DROP_OLDEST, detail)
+    assert (entry.strategy, entry.detail) == ("drop-oldest", detail)
 
 
 def test_a_summary_that_stalls_costs_the_timeout_of_a_model_call() -> None:
@@ -325,7 +325,7 @@ def test_where_nothing_may_go_no_summary_is_asked_for() -> None:
 
 
 def test_a_forced_compaction_drops_at_least_half_although_the_target_is_met() -> None:
-    policy = Compaction(window=10 * SIZE, strategy=CompactionStrategy.DROP_OLDEST)
+    policy = Compaction(window=10 * SIZE, strategy="drop-oldest")
     after = shorten(CONVERSATION, policy, Reply(say="S"), forced=True).after
     assert size(after) <= SIZE // 2
 

@@ -28,7 +28,6 @@ from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
 from simloop.kernel.limits import MAX_TRANSITIONS
 from simloop.kernel.machine import Run, Transition
-from simloop.kernel.policies import CompactionStrategy
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Measuring
 from simloop.loops.reference import ReferenceLoop
@@ -112,7 +111,7 @@ def test_the_context_is_compacted_from_the_trigger_on() -> None:
             window=window,
             trigger_percent=100,
             keep_turns=1,
-            strategy=CompactionStrategy.DROP_OLDEST,
+            strategy="drop-oldest",
         )
         return counters_of(play(LOOK, LOOK, DONE, compaction=policy)).compaction_attempts
 

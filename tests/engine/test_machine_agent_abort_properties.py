@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,7 +95,8 @@ def stories(draw: st.DrawFn) -> tuple[Scenario, dict[str, Any]]:
         prompt="Go.",
         compaction=COMPACTS,
         tool_execution=ToolExecution(
-            order=draw(st.sampled_from(ToolOrder)), timeout_ms=draw(st.none() | st.integers(1, 9))
+            order=draw(st.sampled_from(get_args(ToolOrder))),
+            timeout_ms=draw(st.none() | st.integers(1, 9)),
         ),
         retry=ExponentialBackoff(initial_delay_ms=5),
     )

@@ -6,7 +6,6 @@ from typing import Any
 
 from simloop import Callbacks, Compaction, Hooks, Http, Reply, Scenario, Tool, ToolExecution
 from simloop.kernel.names import NAMES
-from simloop.kernel.policies import ToolOrder
 from simloop.messages import Request
 from simloop.runs.run import Simulation
 from simloop.trace import entries
@@ -159,7 +158,7 @@ def test_a_retry_records_the_failure_waits_and_starts_again_at_the_top() -> None
 
 def test_parallel_calls_all_go_through_their_hooks_and_start_before_the_first_tool_runs() -> None:
     rounds = script(Reply(call={"look": {}, "note": {}}), Reply(say="Done."))
-    policy = ToolExecution(order=ToolOrder.PARALLEL)
+    policy = ToolExecution(order="parallel")
     journal = Journal(Scenario(prompt="Go.", tool_execution=policy), rounds, tools=["look", "note"])
     lines = journal.lines()
     start = lines.index("model-replied -> running-tools") + 1

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pacing import nap, paced
 
 from simloop import Hooks, Http, Outcome, Reply, Scenario, ToolExecution, simulate
-from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Request
 from simloop.runs.options import RunOptions
@@ -161,8 +160,8 @@ REPLIES = st.sampled_from(
 )
 POLICIES = st.builds(
     ToolExecution,
-    order=st.sampled_from([ToolOrder.SEQUENTIAL, ToolOrder.PARALLEL]),
-    start=st.sampled_from([ToolStart.AFTER_REPLY, ToolStart.WHEN_CALLED]),
+    order=st.sampled_from(["sequential", "parallel"]),
+    start=st.sampled_from(["after-reply", "when-called"]),
 )
 PLANS = st.lists(
     st.tuples(st.integers(0, 12), st.sampled_from(["One.", "Two.", "abort"])), max_size=4

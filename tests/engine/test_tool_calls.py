@@ -39,7 +39,6 @@ from simloop import (
 )
 from simloop.kernel import effects, signals, states
 from simloop.kernel.machine import LegalMap, Machine, Run, Transition, finish
-from simloop.kernel.policies import OnHookFailure
 from simloop.kernel.signals import ModelReplied, Signal
 from simloop.loops.pi import LEGAL, PiLoop
 from simloop.messages import (
@@ -270,7 +269,7 @@ def test_a_result_that_a_hook_replaces_stays_if_a_later_hook_ends_the_run_or_is_
         prompt="Go.",
         model=[Reply(call={"square": {"n": 3}})],
         limits=Limits(max_wall_clock_ms=limit),
-        hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN),
+        hook_isolation=HookIsolation(on_failure="fail-run"),
     )
     hooks = Hooks(after_tool_call=[mask, spoil])
     run = Simulation(scenario, tools=[square], hooks=hooks).run()
@@ -386,7 +385,7 @@ def failing_hook(point: str) -> Result:
         prompt="Go.",
         model=[reply],
         tool_execution=PARALLEL,
-        hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN),
+        hook_isolation=HookIsolation(on_failure="fail-run"),
     )
     return Simulation(scenario, tools=tools, hooks=Hooks(**{point: [hook]})).run()
 
@@ -409,7 +408,7 @@ def test_after_a_hook_has_failed_the_run_no_sequential_tool_starts() -> None:
 
     reply, tools = timed(5, 5)
     scenario = Scenario(
-        prompt="Go.", model=[reply], hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN)
+        prompt="Go.", model=[reply], hook_isolation=HookIsolation(on_failure="fail-run")
     )
     hooks = Hooks(after_tool_call=[hook])
     assert started(Simulation(scenario, tools=tools, hooks=hooks).run()) == ["tool-0"]
@@ -801,7 +800,7 @@ def test_a_hook_that_must_not_fail_ends_the_run_in_the_middle_of_the_reply(point
         raise ValueError("no")
 
     reply = Reply(call={"look": {}}, pace=paced(per_part="100ms"))
-    isolation = HookIsolation(on_failure=OnHookFailure.FAIL_RUN)
+    isolation = HookIsolation(on_failure="fail-run")
     result = play(reply, hooks=Hooks(**{point: [fails]}), hook_isolation=isolation)
     assert (result.outcome, times(result, entries.Finish)) == (Outcome.FAILED, [])
     assert len(results(result)) == 1

@@ -27,7 +27,7 @@ from simloop import (
     Trigger,
     independent,
 )
-from simloop.kernel.policies import HookOrder, OnHookFailure
+from simloop.kernel.policies import OnHookFailure
 from simloop.messages import Request, ToolMessage
 from simloop.runs.run import Simulation
 from simloop.trace import entries
@@ -53,9 +53,7 @@ class Unreadable(Exception):  # noqa: N818 - it is the message that is wrong wit
         raise ValueError("no message")
 
 
-def play(
-    policy: OnHookFailure = OnHookFailure.ISOLATE, timeout_ms: int = 50, **code: Any
-) -> Result:
+def play(policy: OnHookFailure = "isolate", timeout_ms: int = 50, **code: Any) -> Result:
     """Two tool rounds, a compaction, an answer: all hooks and callbacks are called."""
     rounds = iter([Reply(say=[PAD], call={"look": {}})] * 2 + [Reply(say="Done.")])
 
@@ -145,7 +143,7 @@ def test_isolated_a_failing_hook_changes_nothing_in_the_transcript(
 
 @at_each_point
 def test_a_run_that_a_hook_fails_says_which_and_why(point: str) -> None:
-    result = hooked(point, raises(ValueError("no")), policy=OnHookFailure.FAIL_RUN)
+    result = hooked(point, raises(ValueError("no")), policy="fail-run")
     assert result.message == "Error: hook fails: ValueError: no"
 
 
@@ -153,25 +151,25 @@ def test_a_run_that_a_hook_fails_says_which_and_why(point: str) -> None:
 def test_after_a_hook_has_failed_the_run_the_hooks_behind_it_do_not_run(point: str) -> None:
     seen: list[Any] = []
     hooks = Hooks(**{point: [raises(ValueError("no")), seen.append]})
-    play(OnHookFailure.FAIL_RUN, hooks=hooks)
+    play("fail-run", hooks=hooks)
     assert seen == []
 
 
 @in_cases(FAILURES)
 def test_a_failing_hook_may_block_the_model_call(failure: str) -> None:
-    result = hooked("before_llm_call", FAILURES[failure], policy=OnHookFailure.BLOCK_CALL)
+    result = hooked("before_llm_call", FAILURES[failure], policy="block-call")
     assert result.outcome is Outcome.BLOCKED
 
 
 @in_cases(FAILURES)
 def test_a_failing_hook_may_block_the_tool_call(failure: str) -> None:
-    result = hooked("before_tool_call", FAILURES[failure], policy=OnHookFailure.BLOCK_CALL)
+    result = hooked("before_tool_call", FAILURES[failure], policy="block-call")
     assert [e for e in result.trace.entries if isinstance(e, entries.ToolStarted)] == []
 
 
 @pytest.mark.parametrize("point", ["after_llm_call", "after_tool_call"])
 def test_where_there_is_no_call_to_block_a_failure_is_isolated(point: str) -> None:
-    result = hooked(point, raises(ValueError("no")), policy=OnHookFailure.BLOCK_CALL)
+    result = hooked(point, raises(ValueError("no")), policy="block-call")
     assert result.outcome is Outcome.COMPLETED
 
 
@@ -257,7 +255,7 @@ def test_a_callback_that_hangs_costs_its_timeout(name: str) -> None:
 @in_each_callback
 def test_a_callback_cannot_fail_the_run_by_policy(name: str) -> None:
     callbacks = Callbacks(**{name: raises(ValueError("no"))})
-    assert play(OnHookFailure.FAIL_RUN, callbacks=callbacks).outcome is Outcome.COMPLETED
+    assert play("fail-run", callbacks=callbacks).outcome is Outcome.COMPLETED
 
 
 @in_each_callback
@@ -342,13 +340,13 @@ def fail(_: Any) -> None:
 
 
 def play_hooks(
-    point: str, *hooks: Any, order: str = "parallel", on_failure: Any = "isolate", **settings: Any
+    point: str, *hooks: Any, order: Any = "parallel", on_failure: Any = "isolate", **settings: Any
 ) -> Result:
     """One call of a tool and an answer, with the hooks at one point."""
     replies = iter([Reply(call={"look": {"n": 1}}), Reply(say="Done.")])
     scenario = Scenario(
         prompt="Go.",
-        hook_execution=HookExecution(order=HookOrder(order)),
+        hook_execution=HookExecution(order=order),
         hook_isolation=HookIsolation(on_failure=on_failure, timeout_ms=5_000),
         **settings,
     )
@@ -478,7 +476,7 @@ def test_a_failure_may_answer_the_call(point: str) -> None:
         raise ValueError("late")
 
     hooks = [UserFunction(independent(late), "late"), hook("fails", fail)]
-    result = play_hooks(point, *hooks, alone("later"), on_failure=OnHookFailure.ERROR_RESULT)
+    result = play_hooks(point, *hooks, alone("later"), on_failure="error-result")
     assert told(result) == ["Error: late"]
     assert first(result, 9) == [("fails", "failed"), ("late", "failed")]
 
@@ -568,7 +566,7 @@ def test_a_hook_that_cancels_its_own_task_ends_the_run_as_it_does_alone(point: s
 
 def test_a_hook_that_forbids_the_call_outranks_one_that_answers_it_by_its_failure() -> None:
     hooks = [hook("fails", fail), hook("blocks", block("mine"))]
-    result = play_hooks("before_tool_call", *hooks, on_failure=OnHookFailure.ERROR_RESULT)
+    result = play_hooks("before_tool_call", *hooks, on_failure="error-result")
     assert told(result) == ["Error: mine"]
 
 

@@ -14,7 +14,7 @@ from simloop.fuzz.search import FoundFailures, Group, Search
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import ModelFailed, Signal
-from simloop.loops.opencode import OpencodeLoop, OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
 from simloop.loops.pi import PiLoop
 from simloop.loops.reference import ReferenceLoop
 
@@ -129,7 +129,7 @@ class Excused(Patient):
     deviations: ClassVar = {"differs-from-design": "it makes one step more"}
 
 
-ENFORCED = OpencodeOptions(steps=Steps.ENFORCE)
+ENFORCED = OpencodeOptions(steps="enforce")
 
 
 END = (

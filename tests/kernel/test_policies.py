@@ -7,13 +7,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from simloop.kernel.policies import (
     Compaction,
-    CompactionStrategy,
     HookIsolation,
-    OnHookFailure,
     Policies,
     ToolExecution,
-    ToolOrder,
-    ToolStart,
 )
 from simloop.kernel.retry import ExponentialBackoff
 
@@ -33,7 +29,7 @@ def refused(policy: type[object], document: dict[str, object]) -> list[object]:
 def test_a_compaction_has_the_defaults_of_the_documents() -> None:
     policy = Compaction()
     assert (policy.trigger, policy.target) == (48_000, 32_000)
-    assert (policy.strategy, policy.keep_turns) == (CompactionStrategy.SUMMARISE, 4)
+    assert (policy.strategy, policy.keep_turns) == ("summarise", 4)
 
 
 def test_a_loop_that_says_nothing_has_the_documents_policies_and_reports_no_long_run() -> None:
@@ -50,29 +46,29 @@ def test_the_policies_of_a_loop_cannot_be_changed_by_one_of_its_runs() -> None:
 def test_tools_run_as_the_loop_has_it_and_without_a_timeout_unless_told() -> None:
     policy = ToolExecution()
     assert (policy.order, policy.start, policy.timeout_ms) == (None, None, None)
-    loops = ToolExecution(order=ToolOrder.PARALLEL, start=ToolStart.WHEN_CALLED)
+    loops = ToolExecution(order="parallel", start="when-called")
     assert policy.on(loops) == loops
-    told = ToolExecution(order=ToolOrder.SEQUENTIAL, start=ToolStart.AFTER_REPLY, timeout_ms=5)
+    told = ToolExecution(order="sequential", start="after-reply", timeout_ms=5)
     assert told.on(loops) == told
 
 
 def test_a_failing_hook_is_isolated_after_five_seconds_unless_told() -> None:
     policy = HookIsolation()
-    assert (policy.on_failure, policy.timeout_ms) == (OnHookFailure.ISOLATE, 5_000)
+    assert (policy.on_failure, policy.timeout_ms) == ("isolate", 5_000)
 
 
 @pytest.mark.parametrize(
     ("key", "word", "policy"),
     [
-        ("strategy", "summarise", Compaction(strategy=CompactionStrategy.SUMMARISE)),
-        ("strategy", "drop-oldest", Compaction(strategy=CompactionStrategy.DROP_OLDEST)),
-        ("order", "sequential", ToolExecution(order=ToolOrder.SEQUENTIAL)),
-        ("order", "parallel", ToolExecution(order=ToolOrder.PARALLEL)),
-        ("start", "when-called", ToolExecution(start=ToolStart.WHEN_CALLED)),
-        ("start", "after-reply", ToolExecution(start=ToolStart.AFTER_REPLY)),
-        ("on_failure", "isolate", HookIsolation(on_failure=OnHookFailure.ISOLATE)),
-        ("on_failure", "fail-run", HookIsolation(on_failure=OnHookFailure.FAIL_RUN)),
-        ("on_failure", "block-call", HookIsolation(on_failure=OnHookFailure.BLOCK_CALL)),
+        ("strategy", "summarise", Compaction(strategy="summarise")),
+        ("strategy", "drop-oldest", Compaction(strategy="drop-oldest")),
+        ("order", "sequential", ToolExecution(order="sequential")),
+        ("order", "parallel", ToolExecution(order="parallel")),
+        ("start", "when-called", ToolExecution(start="when-called")),
+        ("start", "after-reply", ToolExecution(start="after-reply")),
+        ("on_failure", "isolate", HookIsolation(on_failure="isolate")),
+        ("on_failure", "fail-run", HookIsolation(on_failure="fail-run")),
+        ("on_failure", "block-call", HookIsolation(on_failure="block-call")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

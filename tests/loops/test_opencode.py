@@ -31,7 +31,6 @@ from simloop.loops.opencode import (
     MAX_STEPS,
     OpencodeLoop,
     OpencodeOptions,
-    Steps,
     Turning,
 )
 from simloop.messages import FinishReason
@@ -61,7 +60,7 @@ ANSWER, CALLS = replied("stop"), replied("tool-calls", calls=True)
 FIRST: tuple[Signal, ...] = (CALLS, ToolsReturned(), StepClosed())
 STEP: tuple[Signal, ...] = (FITS, *FIRST)
 
-ENFORCED: dict[str, Any] = {"steps": Steps.ENFORCE}
+ENFORCED: dict[str, Any] = {"steps": "enforce"}
 
 # One way into each state, without `Began`.
 WAYS: dict[type, tuple[Signal, ...]] = {
@@ -201,7 +200,7 @@ def test_max_retries_bounds_the_tries_of_a_call(retries: int) -> None:
 
 
 def test_unlimited_steps_are_neither_noted_nor_counted() -> None:
-    unlimited: dict[str, Any] = {"max_steps": 2, "steps": Steps.UNLIMITED}
+    unlimited: dict[str, Any] = {"max_steps": 2, "steps": "unlimited"}
     call = (effects.CallModel(polls=True),)
     for way in ((*FIRST, FITS), (*FIRST, *STEP, FITS)):
         after, asked = play(*way, **unlimited)
@@ -220,6 +219,6 @@ def test_an_abort_is_looked_for_or_seen_at_once() -> None:
 
 
 def test_the_bounds_are_those_that_the_options_leave() -> None:
-    enforced = OpencodeLoop(options=OpencodeOptions(steps=Steps.ENFORCE))
+    enforced = OpencodeLoop(options=OpencodeOptions(steps="enforce"))
     assert OpencodeLoop().bounds == {"max_retries": RETRIES}
     assert enforced.bounds == {"max_retries": RETRIES, "max_steps": STEPS}

@@ -20,7 +20,7 @@ from simloop import (
     ScriptedTool,
     run,
 )
-from simloop.loops.opencode import GO_ON, MAX_STEPS, OpencodeOptions, Steps
+from simloop.loops.opencode import GO_ON, MAX_STEPS, OpencodeOptions
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
@@ -272,7 +272,7 @@ def test_an_abort_in_the_wait_makes_one_more_call_that_comes_back_aborted_or_non
 
 def test_the_call_after_an_abort_in_the_wait_is_the_one_that_failed_again() -> None:
     """The retry sends again the same request: with its note, and without tools if they are off."""
-    options = {"steps": Steps.ENFORCE}
+    options = {"steps": "enforce"}
     result = aborted(failing(500), abort=HALF_A_SECOND, limits=Limits(max_steps=1), options=options)
     failed, again = [(request.messages, request.tools) for request in result.requests]
     assert list(again[0]) == list(failed[0]) == [UserMessage("Go."), AssistantMessage(MAX_STEPS)]

@@ -138,8 +138,8 @@ def test_the_queues_are_not_polled_after_an_error(finish: str) -> None:
 @pytest.mark.parametrize(
     ("options", "closed", "asked"),
     [
-        ({"steering": Delivery.ALL}, StepClosed(steering=True), Queue.STEERING),
-        ({"follow_up": Delivery.ALL}, StepClosed(follow_up=True), Queue.FOLLOW_UP),
+        ({"steering": "all"}, StepClosed(steering=True), Queue.STEERING),
+        ({"follow_up": "all"}, StepClosed(follow_up=True), Queue.FOLLOW_UP),
     ],
     ids=["steering", "follow-up"],
 )

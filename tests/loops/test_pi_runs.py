@@ -18,7 +18,7 @@ from simloop import (
     ToolExecution,
     run,
 )
-from simloop.loops.pi import Delivery, PiOptions
+from simloop.loops.pi import PiOptions
 from simloop.messages import ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import Context, Queued
@@ -58,8 +58,8 @@ WAITING = [
     ("options", "expected"),
     [
         (PiOptions(), [["Go."], ["s1"], ["s2"], ["f1"], ["f2"]]),
-        (PiOptions(steering=Delivery.ALL), [["Go."], ["s1", "s2"], ["f1"], ["f2"]]),
-        (PiOptions(follow_up=Delivery.ALL), [["Go."], ["s1"], ["s2"], ["f1", "f2"]]),
+        (PiOptions(steering="all"), [["Go."], ["s1", "s2"], ["f1"], ["f2"]]),
+        (PiOptions(follow_up="all"), [["Go."], ["s1"], ["s2"], ["f1", "f2"]]),
     ],
     ids=["one-at-a-time", "all-steering", "all-follow-ups"],
 )

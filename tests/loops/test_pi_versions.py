@@ -15,15 +15,14 @@ from simloop import (
     ToolExecution,
     run,
 )
-from simloop.kernel.policies import ToolOrder
 from simloop.messages import AssistantMessage, Message, Request, ToolCall, ToolMessage, ToolResult
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Pace
 from simloop.scenario.schema import Queued, Trigger
 from simloop.trace import entries
 
-SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)
-PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
+SEQUENTIAL = ToolExecution(order="sequential")
+PARALLEL = ToolExecution(order="parallel")
 TOOLS = {
     "slow": ScriptedTool(returns="slept", takes="2s"),
     "quick": ScriptedTool(returns="woke", takes="1s"),

@@ -17,7 +17,7 @@ from simloop.kernel.machine import (
     Transition,
     checked_transition,
 )
-from simloop.kernel.policies import Compaction, ToolOrder
+from simloop.kernel.policies import Compaction
 from simloop.kernel.signals import (
     Began,
     ModelReplied,
@@ -117,7 +117,7 @@ def test_all_calls_of_a_reply_are_run_if_so_chosen() -> None:
         ReactLoop(options=ReactOptions(all_calls=chosen)).policies.tool_execution.order
         for chosen in BOTH
     ]
-    assert orders == [ToolOrder.PARALLEL, ToolOrder.SEQUENTIAL]
+    assert orders == ["parallel", "sequential"]
 
 
 # Runs

@@ -19,7 +19,6 @@ from simloop import (
     ToolExecution,
     run,
 )
-from simloop.kernel.policies import ToolStart
 from simloop.loops.reference import DOCUMENTED, VERSIONS, ReferenceOptions
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
@@ -280,7 +279,7 @@ def test_without_its_mend_a_hook_that_fails_ends_the_run(mend: str) -> None:
 
 
 def test_a_scenario_s_own_policies_beat_those_of_the_documented_loop() -> None:
-    result = without("all", LOST, tool_execution=ToolExecution(start=ToolStart.AFTER_REPLY))
+    result = without("all", LOST, tool_execution=ToolExecution(start="after-reply"))
     assert ran(result) == []
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from simloop import Callbacks, HookIsolation, Hooks, Http, Reply, Result, Scenario, Tool, run
-from simloop.kernel.policies import OnHookFailure
 from simloop.messages import ToolMessage
 
 HOOK_NAMES = {
@@ -26,7 +25,7 @@ CALLBACK_NAMES = {
     "on_step_finish": "onStepFinish",
     "on_response": "onResponse",
 }
-BLOCKING = HookIsolation(on_failure=OnHookFailure.BLOCK_CALL)
+BLOCKING = HookIsolation(on_failure="block-call")
 
 
 class Watched:

@@ -18,7 +18,6 @@ from simloop.check.invariants.tools import described
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL
 from simloop.escape import writable
 from simloop.kernel import effects, signals
-from simloop.kernel.policies import OnHookFailure, ToolOrder, ToolStart
 from simloop.messages import FinishReason, Outcome, StopCause
 from simloop.scenario.schema import ScriptedTool
 from simloop.trace.entries import (
@@ -197,7 +196,7 @@ def terminate_signal_matches_results(subject: Subject) -> Watch:
     if not any(tool.terminate for tool in scenario.tools.values()):
         return ""
     own = sum(h.at == AFTER_TOOL_CALL for h in scenario.hooks) == len(hooks[AFTER_TOOL_CALL])
-    fails = settings.hook_isolation.on_failure == OnHookFailure.ERROR_RESULT
+    fails = settings.hook_isolation.on_failure == "error-result"
     if hooks[BEFORE_LLM_CALL] or not own or (hooks[AFTER_TOOL_CALL] and fails):
         return ""
     if scenario.faults is not None:
@@ -407,8 +406,8 @@ def sequential_tools_do_not_overlap(subject: Subject) -> Watch:
     """The policy of the run, or a sequential tool of the batch, requires it."""
     settings, tools, facts = subject.settings, subject.tools, subject.facts
     assert settings is not None
-    parallel = settings.tool_execution.order is ToolOrder.PARALLEL
-    early = settings.tool_execution.start is ToolStart.WHEN_CALLED  # the batch is not known yet
+    parallel = settings.tool_execution.order == "parallel"
+    early = settings.tool_execution.start == "when-called"  # the batch is not known yet
     running: dict[str, str] = {}
     while True:
         entry = yield

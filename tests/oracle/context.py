@@ -13,7 +13,6 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.policies import Compaction as Policy
-from simloop.kernel.policies import CompactionStrategy
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -122,7 +121,7 @@ def _new_messages(shortened: Shortened) -> list[Message]:
 
 
 def _summaries(shortened: Shortened) -> int:
-    return sum(each.strategy == CompactionStrategy.SUMMARISE for each in shortened.compactions)
+    return sum(each.strategy == "summarise" for each in shortened.compactions)
 
 
 @invariant(
@@ -168,7 +167,7 @@ def _wrong_summary(shortened: Shortened) -> str:
     return ""
 
 
-_SUMMARISE = CompactionStrategy.SUMMARISE
+_SUMMARISE = "summarise"
 
 
 @invariant(

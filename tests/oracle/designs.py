@@ -8,7 +8,7 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.states import Finished
-from simloop.loops.opencode import OpencodeLoop, Steps
+from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.pi import PiLoop
 from simloop.messages import FinishReason
 from simloop.trace.entries import Notice, Prompt, Request, Transition
@@ -37,11 +37,11 @@ def last_step_has_note(subject: Subject) -> Watch:
             steps += 1
         elif entry.purpose == "main":
             request = facts.request
-            is_last = option is not Steps.UNLIMITED and steps + 1 >= most
+            is_last = option != "unlimited" and steps + 1 >= most
             what = f"request {entry.number} comes after {steps} steps of {most}, and has"
             if bool(ledger_of(subject).tail) is not is_last:
                 return f"{what} {'no' if is_last else 'a'} note that this step is the last"
-            if is_last and option is Steps.ENFORCE and not hooked and request and request.tools:
+            if is_last and option == "enforce" and not hooked and request and request.tools:
                 return f"{what} tools"
 
 

@@ -17,7 +17,6 @@ from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.escape import writable
 from simloop.kernel import effects
-from simloop.kernel.policies import HookOrder, OnHookFailure, ToolOrder, ToolStart
 from simloop.messages import Outcome, ToolSpec
 from simloop.scenario.schema import ScriptedHook
 from simloop.trace.entries import (
@@ -49,7 +48,7 @@ class _Script:
         self.asked = [0] * len(own)
         self._chain = Chain(hooks, settings)
         self._is_lost = False
-        self._is_parallel = settings.hook_execution.order is HookOrder.PARALLEL
+        self._is_parallel = settings.hook_execution.order == "parallel"
         self._may_be_lost = any(h.nth is not None and (h.takes or h.hangs) for h in own)
 
     @property
@@ -93,7 +92,7 @@ class _Script:
 )
 def independent_hooks_change_nothing(subject: Subject) -> Watch:
     """Another hook of the same point and name may change something."""
-    if subject.course.settings.hook_execution.order is not HookOrder.PARALLEL:
+    if subject.course.settings.hook_execution.order != "parallel":
         return ""
     hooks = hooks_of(subject)
     changing = {(p, h.name) for p in hooks for h in hooks[p] if not h.is_independent}
@@ -184,7 +183,7 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
     settings = subject.course.settings
     script = _Script(subject, BEFORE_TOOL_CALL)
     policy = settings.tool_execution
-    at_once = policy.order is ToolOrder.PARALLEL and policy.start is ToolStart.WHEN_CALLED
+    at_once = policy.order == "parallel" and policy.start == "when-called"
     if not script.count or at_once or settings.tool_rules.convert:
         return ""
     called: dict[str, tuple[str, str]] = {}
@@ -231,7 +230,7 @@ def hook_changes_to_results_apply(subject: Subject) -> Watch:
     """Judged only if all hooks are those of a scenario, and run for one call at a time."""
     settings = subject.course.settings
     script = _Script(subject, AFTER_TOOL_CALL)
-    answers = settings.hook_isolation.on_failure == OnHookFailure.ERROR_RESULT
+    answers = settings.hook_isolation.on_failure == "error-result"
     if script.count and answers:
         return ""
     results: dict[str, str] = {}
@@ -287,7 +286,7 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
     """Judged only if it is known for which call a hook ran, and not after a stop."""
     settings, facts = subject.course.settings, subject.facts
     policy, on_failure = settings.tool_execution, settings.hook_isolation.on_failure
-    if policy.order is ToolOrder.PARALLEL and policy.start is ToolStart.WHEN_CALLED:
+    if policy.order == "parallel" and policy.start == "when-called":
         return ""
     hooks = hooks_of(subject)
     if not has_tool_hooks(subject):
@@ -309,7 +308,7 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
         elif kind is ToolResult:
             returned.add(entry.call_id)
         elif kind is Hook:
-            if on_failure == OnHookFailure.FAIL_RUN and entry.result in {"failed", "timed-out"}:
+            if on_failure == "fail-run" and entry.result in {"failed", "timed-out"}:
                 refused.clear()  # the run ends, and calls that other hooks forbade end with it
             reason = _reason_of(entry, on_failure)
             if reason is None:
@@ -320,7 +319,7 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
             elif entry.point == AFTER_TOOL_CALL and len(returned) == 1:
                 calls = returned
             # Of hooks that run at once the first in the list decides, and a veto before a failure.
-            answers = entry.result != "blocked" and on_failure == OnHookFailure.ERROR_RESULT
+            answers = entry.result != "blocked" and on_failure == "error-result"
             told = (answers, places.get((entry.point, entry.hook), 0)), reason
             refused.update({call_id: min(told, refused.get(call_id, told)) for call_id in calls})
         else:
@@ -345,7 +344,7 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
 def first_veto_blocks_model_call(subject: Subject) -> Watch:
     """Otherwise the reason depends on the hook that ends first."""
     settings, hooks = subject.course.settings, hooks_of(subject)[BEFORE_LLM_CALL]
-    parallel = settings.hook_execution.order is HookOrder.PARALLEL and len(hooks) > 1
+    parallel = settings.hook_execution.order == "parallel" and len(hooks) > 1
     if not parallel or Chain(hooks, settings).is_ambiguous:
         return ""
     places = {hook.name: place for place, hook in enumerate(hooks)}
@@ -370,9 +369,9 @@ def _reason_of(hook: Hook, on_failure: str) -> str | None:
         return hook.detail
     if hook.result == "ok":
         return None
-    if on_failure == OnHookFailure.BLOCK_CALL and hook.point in _BEFORE:
+    if on_failure == "block-call" and hook.point in _BEFORE:
         return writable(hook.detail)
-    answers = on_failure == OnHookFailure.ERROR_RESULT and hook.point != BEFORE_LLM_CALL
+    answers = on_failure == "error-result" and hook.point != BEFORE_LLM_CALL
     return "" if answers else None
 
 

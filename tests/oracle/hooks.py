@@ -21,7 +21,6 @@ from simloop.engine.hooks import (
 from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
-from simloop.kernel.policies import HookOrder, OnHookFailure, ToolOrder, ToolStart
 from simloop.trace.entries import (
     Answered,
     CallBegun,
@@ -37,7 +36,7 @@ from simloop.world.user_functions import UserFunction
 
 def stretches_of(hooks: Sequence[UserFunction], settings: EngineSettings) -> list[range]:
     """Return the places of the hooks that run at once; a hook that runs alone has its own range."""
-    if settings.hook_execution.order is not HookOrder.PARALLEL:
+    if settings.hook_execution.order != "parallel":
         return [range(place, place + 1) for place in range(len(hooks))]
     found: list[range] = []
     for independent, group in groupby(range(len(hooks)), lambda n: hooks[n].is_independent):
@@ -134,10 +133,10 @@ def _ends_the_chain(hook: Hook, on_failure: str) -> bool:
         return True
     if hook.result == "ok":
         return False
-    if on_failure == OnHookFailure.BLOCK_CALL:
+    if on_failure == "block-call":
         return hook.point in (BEFORE_LLM_CALL, BEFORE_TOOL_CALL)
     tools = hook.point in (BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
-    return on_failure == OnHookFailure.ERROR_RESULT and tools
+    return on_failure == "error-result" and tools
 
 
 @invariant(
@@ -200,13 +199,13 @@ def tool_call_hooks_in_order(subject: Subject) -> Watch:
     course, hooks, facts = subject.course, hooks_of(subject), subject.facts
     settings = course.settings
     before, after = (Chain(hooks[point], settings) for point in _TOOL_POINTS)
-    at_once = settings.tool_execution.order is ToolOrder.PARALLEL
+    at_once = settings.tool_execution.order == "parallel"
     guards, reports = bool(before.names) and not at_once, bool(after.names) and not at_once
     before.ended = after.ended = True
     begun = ""
     vetoed: set[str] = set()
     # The calls of a reply are prepared one after the other, unless they start when called.
-    in_turn = not at_once or settings.tool_execution.start is not ToolStart.WHEN_CALLED
+    in_turn = not at_once or settings.tool_execution.start != "when-called"
     flags_abort = settings.abort_is_flag
     chains = {} if at_once else {BEFORE_TOOL_CALL: before, AFTER_TOOL_CALL: after}
     on_failure = settings.hook_isolation.on_failure
@@ -245,7 +244,7 @@ def tool_call_hooks_in_order(subject: Subject) -> Watch:
 
 
 def _is_failing(settings: Any) -> bool:
-    return bool(settings.hook_isolation.on_failure == OnHookFailure.FAIL_RUN)
+    return bool(settings.hook_isolation.on_failure == "fail-run")
 
 
 @invariant(

@@ -15,7 +15,7 @@ from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Feature, Machine, Run
-from simloop.kernel.policies import CompactionStrategy, utf8_bytes_over_4
+from simloop.kernel.policies import utf8_bytes_over_4
 from simloop.kernel.signals import Signal
 from simloop.messages import AssistantMessage, Fault, Message, ToolCall, ToolMessage, UserMessage
 from simloop.trace import entries
@@ -416,7 +416,7 @@ class Ledger:
             self._added = []
         opened.compactions.append(entry)
         opened.removed += entry.messages_removed
-        if entry.strategy == CompactionStrategy.SUMMARISE:
+        if entry.strategy == "summarise":
             opened.summary = self._summary
         self.count -= entry.messages_removed
         self.tokens = entry.tokens_after

@@ -9,7 +9,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.names import NAMES
-from simloop.kernel.policies import Compaction, OnHookFailure, ToolStart
+from simloop.kernel.policies import Compaction
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome, Queue, StopCause
@@ -119,7 +119,7 @@ def tool_batches_complete(subject: Subject, entry: Any) -> str:
     """Calls that start when they arrive run during the model call; a refused reply runs none."""
     course, ledger = subject.course, ledger_of(subject)
     runs: tuple[type[Effect], ...] = (effects.RunTools,)
-    if course.settings.tool_execution.start is ToolStart.WHEN_CALLED:
+    if course.settings.tool_execution.start == "when-called":
         runs = (effects.RunTools, effects.CallModel)
     if type(entry) is ToolStarted:
         effect = course.effect
@@ -296,9 +296,9 @@ def _consequences(hook: Hook, on_failure: str) -> tuple[str, ...]:
         return (hook.point,)
     if hook.result == "ok":
         return ()
-    if on_failure is OnHookFailure.FAIL_RUN:
+    if on_failure == "fail-run":
         return ("hook",)
-    return (hook.point,) if on_failure is OnHookFailure.BLOCK_CALL else ()
+    return (hook.point,) if on_failure == "block-call" else ()
 
 
 @invariant(

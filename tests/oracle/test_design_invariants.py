@@ -10,7 +10,7 @@ from simloop import Limits, Scenario
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
-from simloop.loops.opencode import OpencodeLoop, OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
 from simloop.loops.pi import PiLoop, PiOptions
 from simloop.trace.entries import Notice
 
@@ -36,7 +36,7 @@ class Early(OpencodeLoop):
 
 class Enforced(OpencodeLoop):
     def __init__(self, limits: Limits | None = None) -> None:
-        super().__init__(limits, OpencodeOptions(steps=Steps.ENFORCE))
+        super().__init__(limits, OpencodeOptions(steps="enforce"))
 
 
 def offers_tools(right: Any, run: Run, signal: Signal) -> Transition:

@@ -23,7 +23,6 @@ from faultyruns import (
 from simloop import Scenario
 from simloop.kernel import signals
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.policies import CompactionStrategy
 from simloop.messages import Counters, Message, UserMessage
 from simloop.trace.entries import (
     Answered,
@@ -249,8 +248,8 @@ OF_COMPACTIONS = [
     (POLICY, sending(-1, a_turn_less),
      long_run(TALK, TALK, TALK, TALK, DONE, window=280, keep_turns=1, **DROPS)),
     (POLICY, as_the_last_thing, long_run()),
-    (STRATEGY, changed(Compaction, strategy=CompactionStrategy.DROP_OLDEST), long_run()),
-    (STRATEGY, changed(Compaction, strategy=CompactionStrategy.SUMMARISE), long_run(**DROPS)),
+    (STRATEGY, changed(Compaction, strategy="drop-oldest"), long_run()),
+    (STRATEGY, changed(Compaction, strategy="summarise"), long_run(**DROPS)),
     (STRATEGY, without_the_request, long_run()),
 ]  # fmt: skip
 

@@ -17,7 +17,6 @@ from simloop.check.invariants.subject import Course, Subject
 from simloop.engine.hooks import Callbacks
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.policies import OnHookFailure, ToolOrder, ToolStart
 from simloop.kernel.states import ClosingStep
 from simloop.messages import FinishReason, Outcome, StopCause
 from simloop.scenario.schema import ScriptedTool
@@ -255,9 +254,9 @@ def parallel_tools_start_at_once(subject: Subject) -> Watch:
     """They start after the reply, or with their calls, unless a tool of the batch is sequential."""
     facts, tools = subject.facts, subject.tools
     settings = subject.course.settings
-    early, called_ns = settings.tool_execution.start is ToolStart.WHEN_CALLED, 0
+    early, called_ns = settings.tool_execution.start == "when-called", 0
     own = settings.callbacks
-    if settings.tool_execution.order is not ToolOrder.PARALLEL or has_tool_hooks(subject):
+    if settings.tool_execution.order != "parallel" or has_tool_hooks(subject):
         return ""
     if own.on_chunk or own.on_tool_call or own.on_tool_result:
         return ""
@@ -294,7 +293,7 @@ def model_call_timeouts(subject: Subject) -> Watch:
     limits, callbacks = settings.limits, settings.callbacks
     whole_ns = limits.model_call_timeout_ms * NS_PER_MS
     first_ns = min(limits.first_part_timeout_ms * NS_PER_MS, whole_ns)
-    exact = settings.tool_execution.start is not ToolStart.WHEN_CALLED
+    exact = settings.tool_execution.start != "when-called"
     exact = exact and not any((callbacks.on_chunk, callbacks.on_text, callbacks.on_tool_call))
     judged, began_ns = 0, dict[int, int]()
     while True:
@@ -356,5 +355,5 @@ def max_wall_clock_enforced(subject: Subject, entry: Any) -> str:
 def _hook_has_failed(subject: Subject) -> bool:
     """Return whether a hook has failed whose failure ends the run."""
     settings = subject.settings
-    ends = settings is not None and settings.hook_isolation.on_failure is OnHookFailure.FAIL_RUN
+    ends = settings is not None and settings.hook_isolation.on_failure == "fail-run"
     return ends and any(hook.result != "blocked" for hook in subject.facts.vetoes)

@@ -19,7 +19,7 @@ from simloop.kernel.machine import Run
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
-from simloop.loops.opencode import OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeOptions
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.graph import Lasso, Step
 from simloop.prove.proof import Proof, prove
@@ -96,7 +96,7 @@ def test_a_lasso_goes_round_as_it_is_written_until_it_is_a_runaway(loop: str) ->
 
 
 def test_the_options_of_a_loop_are_written_too() -> None:
-    options = LoopOptions(opencode=OpencodeOptions(steps=Steps.UNLIMITED))
+    options = LoopOptions(opencode=OpencodeOptions(steps="unlimited"))
     proof = prove(machine_for("opencode", SMALL, options), SMALL)
     assert proof.lasso is not None
     scenario = scenario_of_lasso(proof.lasso, Explored("opencode", SMALL, options))

@@ -9,7 +9,7 @@ from simloop.kernel import signals, states
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap
 from simloop.kernel.names import describe
-from simloop.loops.opencode import OpencodeLoop, OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
@@ -98,7 +98,7 @@ def test_a_step_of_opencode_is_a_measuring_every_try_and_a_wait_before_each_but_
 
     A summary is a step as well, and a shorter one. A provider may ask for 120 s each time.
     """
-    options = OpencodeOptions(steps=Steps.ENFORCE, max_retries=retries)
+    options = OpencodeOptions(steps="enforce", max_retries=retries)
     loop = OpencodeLoop(small(steps), options)
     most = longest(prove(loop, small(steps)))
     assert most.transitions == 1 + steps * (4 + 2 * retries)

@@ -30,7 +30,6 @@ from simloop.kernel import effects
 from simloop.kernel.checks import as_written
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Machine, Run, Transition
-from simloop.kernel.policies import ToolStart
 from simloop.kernel.signals import ModelReplied
 from simloop.kernel.states import BackingOff
 from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
@@ -218,9 +217,9 @@ def test_options_of_a_file_reach_the_machine_of_each_loop() -> None:
     )
     machines = [machine_for(name, Limits(), scenario.loops) for name in ("pi", "react", "opencode")]
     assert [machine.options for machine in machines] == [  # type: ignore[attr-defined]
-        PiOptions(parallel=True, steering="all"),  # type: ignore[arg-type]
+        PiOptions(parallel=True, steering="all"),
         ReactOptions(max_rounds=3),
-        OpencodeOptions(max_retries=0, steps="advise"),  # type: ignore[arg-type]
+        OpencodeOptions(max_retries=0, steps="advise"),
     ]
 
 
@@ -258,7 +257,7 @@ def test_an_expectation_on_an_unknown_loop_is_shown_by_its_place(key: str) -> No
 
 
 def test_react_gives_its_reason_against_what_it_lacks_and_pi_against_early_tools() -> None:
-    early = Scenario(prompt="x", tool_execution=ToolExecution(start=ToolStart.WHEN_CALLED))
+    early = Scenario(prompt="x", tool_execution=ToolExecution(start="when-called"))
     hooked = Scenario(prompt="x", hooks=[ScriptedHook(at="before_llm_call")])
     lacks = {name: machine_for(name, Limits()).unsupported for name in CLASSES}
     against = {name: reasons_against(each, early, {}) for name, each in lacks.items()}

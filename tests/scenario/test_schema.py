@@ -80,10 +80,10 @@ POLICIES: dict[str, st.SearchStrategy[Any]] = {
     "limits": st.builds(Limits, max_steps=COUNTS, max_wall_clock_ms=COUNTS | st.none()),
     "retry": st.builds(ExponentialBackoff, initial_delay_ms=COUNTS, jitter=st.floats(0, 1)),
     "compaction": st.builds(
-        Compaction, window=COUNTS, strategy=st.sampled_from(CompactionStrategy)
+        Compaction, window=COUNTS, strategy=st.sampled_from(get_args(CompactionStrategy))
     ),
-    "tool_execution": st.builds(ToolExecution, order=st.sampled_from(ToolOrder)),
-    "hook_isolation": st.builds(HookIsolation, on_failure=st.sampled_from(OnHookFailure)),
+    "tool_execution": st.builds(ToolExecution, order=st.sampled_from(get_args(ToolOrder))),
+    "hook_isolation": st.builds(HookIsolation, on_failure=st.sampled_from(get_args(OnHookFailure))),
     "expect": st.builds(
         Expect,
         outcome=st.sampled_from(Outcome) | st.none(),

@@ -24,7 +24,7 @@ from simloop.kernel.machine import (
     checked_transition,
 )
 from simloop.kernel.signals import Began, Signal
-from simloop.loops.opencode import OpencodeLoop, OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
@@ -37,7 +37,7 @@ class EnforcedOpencode(OpencodeLoop):
     """The opencode loop with a bound on its steps, which the document does not have."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        super().__init__(limits, OpencodeOptions(steps=Steps.ENFORCE))
+        super().__init__(limits, OpencodeOptions(steps="enforce"))
 
 
 SMALL = Limits(max_steps=2, max_error_count=2, max_compaction_attempts=1, max_steps_per_round=3)

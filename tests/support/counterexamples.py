@@ -13,7 +13,7 @@ from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
-from simloop.kernel.policies import HookIsolation, OnHookFailure
+from simloop.kernel.policies import HookIsolation
 from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason
@@ -114,7 +114,7 @@ class _Script:
             queue=self._queue,
             abort=self._abort,
             context=context if self._over or self._shrunk else None,
-            hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN)
+            hook_isolation=HookIsolation(on_failure="fail-run")
             if any(hook.raises for hook in self._hooks)
             else None,
             **rest,

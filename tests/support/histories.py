@@ -1,6 +1,7 @@
 """Any history and any compaction policy, and what to ask of a shortened one."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 from hypothesis import strategies as st
 
@@ -51,7 +52,7 @@ policies = st.builds(
     st.integers(1, 100),
     st.integers(1, 100),
     st.integers(1, 5),
-    st.sampled_from(CompactionStrategy),
+    st.sampled_from(get_args(CompactionStrategy)),
 )
 
 

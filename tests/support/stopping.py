@@ -10,7 +10,6 @@ from pacing import nap
 
 from simloop import Compaction, Reply, Result, Scenario, ToolExecution, simulate
 from simloop.kernel.names import NAMES
-from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.runs.run import Simulation
 from simloop.trace import entries
@@ -19,9 +18,9 @@ from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.simulate import running_loop
 
 PAD = "word " * 40
-PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
-EARLY = ToolExecution(start=ToolStart.WHEN_CALLED)
-EARLY_PARALLEL = ToolExecution(order=ToolOrder.PARALLEL, start=ToolStart.WHEN_CALLED)
+PARALLEL = ToolExecution(order="parallel")
+EARLY = ToolExecution(start="when-called")
+EARLY_PARALLEL = ToolExecution(order="parallel", start="when-called")
 POINTS = ("before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call")
 CALLBACKS = (
     "on_chunk", "on_text", "on_tool_call", "on_tool_result", "on_step_finish", "on_response",

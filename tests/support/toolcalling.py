@@ -7,7 +7,6 @@ import pytest
 from pacing import nap
 
 from simloop import Callbacks, HookIsolation, Limits, Reply, Result, Scenario, Tool, ToolExecution
-from simloop.kernel.policies import ToolOrder
 from simloop.messages import Fault, Finish, FinishReason, Part, Request, ToolMessage
 from simloop.runs.run import Simulation
 from simloop.trace import entries
@@ -40,8 +39,8 @@ def fault_of(result: Result) -> Fault:
     return fault
 
 
-SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)
-PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
+SEQUENTIAL = ToolExecution(order="sequential")
+PARALLEL = ToolExecution(order="parallel")
 EVERY_ORDER = pytest.mark.parametrize(
     "policy", [SEQUENTIAL, PARALLEL], ids=["sequential", "parallel"]
 )

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from simloop import Compaction, Limits, Outcome, Reply, Scenario, ScenarioError, ScriptedTool, run
 from simloop.errors import ScriptUnused
-from simloop.kernel.policies import CompactionStrategy
 from simloop.messages import UserMessage
 from simloop.runs.run import Simulation
 from simloop.scenario.loader import parse_scenario
@@ -24,7 +23,7 @@ def scenario(faults: ChanceFaults | None, seed: int = 0, **limits: int) -> Scena
         prompt="Look.",
         seed=seed,
         limits=Limits(max_error_count=50, **limits),
-        compaction=Compaction(strategy=CompactionStrategy.DROP_OLDEST),
+        compaction=Compaction(strategy="drop-oldest"),
         tools={"look": ScriptedTool(returns="found")},
         model=[*[Reply(say="I look.", call={"look": {}})] * 20, Reply(say="Done.")],
         faults=faults,

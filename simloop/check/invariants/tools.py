@@ -11,7 +11,6 @@ from typing import Any
 from simloop.check.invariants.agents import reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of
-from simloop.kernel.policies import ToolStart
 from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage, json_value
 from simloop.messages import Request as SentRequest
 from simloop.messages import ToolCall as ToolCalled
@@ -686,7 +685,7 @@ def _has_run(call: ToolCalled, ran: Collection[tuple[str, object]]) -> bool:
 def no_tools_for_broken_replies(subject: Subject, entry: ToolStarted) -> str:
     """The arguments may be cut off too, and a retry would call the tool again."""
     facts, settings = subject.facts, subject.settings
-    if settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED:
+    if settings is not None and settings.tool_execution.start == "when-called":
         return ""
     reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
     if reply is None or not reply.is_closed or reply.finish not in _BROKEN:
