@@ -8,7 +8,7 @@ import click
 
 from simloop.cli.terminal import StatusLine, note, out, plain
 from simloop.errors import ScenarioError, SimloopError
-from simloop.recordings.formats import FORMATS, is_known, read_recording
+from simloop.recordings.formats import FORMATS, grouped, is_known, read_recording
 from simloop.recordings.recording import ModelCall, Recording, ServiceCall
 from simloop.recordings.scenarios import scenario_of
 from simloop.scenario.catalog import SUFFIX
@@ -39,27 +39,29 @@ def command(
 ) -> int:
     """Write recordings of other programs as scenarios.
 
-    A FILE is a recording of an agent's traffic; of a FOLDER, each file in it that is one. The
-    scenario has the replies of the model, the failed calls, the results of the tools and the
-    answers of services, and expects the requests that were recorded. Keys and tokens are removed.
-    What is left out is counted, on stderr. No file is overwritten.
+    A FILE is a recording of an agent's traffic, or a session of it; of a folder, each file in it
+    that is one. The files of a session's sub-agents are part of its scenario. The scenario has the
+    replies of the model, the failed calls, the results of the tools and the answers of services,
+    and expects the requests that were recorded. Keys and tokens are removed. What is left out is
+    counted, on stderr. No file is overwritten.
     """
     roots = {each: root for file in files for each, root in _files_in(file)}
-    if target is None and len(roots) > 1:
+    sessions = grouped(list(roots))
+    if target is None and len(sessions) > 1:
         raise click.UsageError("several recordings need a FOLDER: -o FOLDER")
     worst = 0
     with StatusLine(sys.stderr) as status:
-        for file in status.through(list(roots)):
+        for session in status.through(sessions):
             try:
-                recording = read_recording(file, format_name or "")
+                recording = read_recording(session, format_name or "", status.say)
                 scenario, comment = scenario_of(recording, emails=scrub)
                 status.clear()
-                path = _path_of(file, roots[file], target, several=len(roots) > 1)
-                _write(path, recording, scenario_text(scenario, comment), file)
+                path = _path_of(session[0], roots[session[0]], target, several=len(roots) > 1)
+                _write(path, recording, scenario_text(scenario, comment), session[0])
             except SimloopError as error:
                 status.clear()
                 if isinstance(error, ScenarioError):
-                    error.path = error.path or file
+                    error.path = error.path or session[0]
                 note(plain(str(error)))
                 worst = max(worst, error.exit_code)
     return worst

@@ -274,10 +274,15 @@ class ScriptedContext:
     """Answers as a Compactor does, by a script: where the sizes of real texts are in the way."""
 
     def __init__(
-        self, over: Sequence[bool], shrunk: Sequence[bool], history: History, recorder: Recorder
+        self,
+        over: Sequence[bool],
+        shrunk: Sequence[bool],
+        history: History,
+        recorder: Recorder,
+        compactor: Compactor,
     ) -> None:
-        self._over, self._shrunk = list(over) or [False], list(shrunk) or [True]
-        self._history = history
+        self._over, self._shrunk = list(over) or [False], list(shrunk)
+        self._history, self._compactor = history, compactor
         self._recorder = recorder
         self.reported = False  # a script has no size that could be reported
 
@@ -285,7 +290,9 @@ class ScriptedContext:
         return _next(self._over)
 
     async def shorten(self, *, forced: bool) -> Compacted:
-        """Record a compaction that gained a token, or nothing."""
+        """Record a compaction that gained a token, or nothing; without a script, carry one out."""
+        if not self._shrunk:
+            return await self._compactor.shorten(forced=forced)
         shrunk, before = _next(self._shrunk), self._history.tokens
         after = before - shrunk
         strategy = "scripted" if shrunk else ""

@@ -85,13 +85,11 @@ class EffectHandlers:
         self._tool_calls = ToolCalls(world, settings, self._user_code)
         self.history = History(settings.history, settings.estimate_tokens)
         self.transcript = Transcript(self.history, is_own=not settings.sent_back.failed)
-        self._compactor: Compactor | ScriptedContext
+        given = settings.compaction, self.history, world.model, self._model_calls
+        self._compactor: Compactor | ScriptedContext = Compactor(*given)
         if settings.context is not None:
-            self._compactor = ScriptedContext(*settings.context, self.history, recorder)
-        else:
-            self._compactor = Compactor(
-                settings.compaction, self.history, world.model, self._model_calls
-            )
+            scripted = *settings.context, self.history, recorder, self._compactor
+            self._compactor = ScriptedContext(*scripted)
 
     def begin(self) -> None:
         self.said = self.text = ""  # by the newest reply, and by the newest that said something

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from simloop.kernel.durations import format_duration
+from simloop.kernel.durations import LONGEST_NS, format_duration
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -45,6 +45,7 @@ from simloop.world.wire_options import WireOptions
 _STATUSES, _FIRST_OF_NO_SUCCESS = range(200, 600), 300
 KEPT_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _MOST_OF_A_BODY = 10_000
+_MS = 10**6
 
 
 class HttpExchange(Struct):
@@ -111,9 +112,15 @@ def _model_call(
         _read_reply(call, form, exchange, read, storage)
     if exchange.began_ns and exchange.took_ns:
         call.ended_ns = exchange.began_ns + exchange.took_ns
-    if exchange.wait_ns:
-        call.reply = {**call.reply, "pace": {"first_part": format_duration(exchange.wait_ns)}}
+    call.reply = {**call.reply, **pace_of(0, exchange.wait_ns)}
     return call
+
+
+def pace_of(began_ns: int | None, came_ns: int | None) -> dict[str, Any]:
+    """Return when the first part of a reply came, as a key of it, if both times are known."""
+    took_ns = 0 if began_ns is None or came_ns is None else came_ns - began_ns
+    in_time = _MS <= took_ns < LONGEST_NS
+    return {"pace": {"first_part": format_duration(took_ns // _MS * _MS)}} if in_time else {}
 
 
 def _read_reply(
@@ -144,7 +151,7 @@ def keys_of_reply(
         return reply_keys(told), told.message
     code, message, _ = error_of({"error": failure})
     said = reply_keys(form.reply(whole))
-    begun = {name: said[name] for name in ("think", "say", "call", "ids") if name in said}
+    begun = begun_keys(said)
     if not begun:
         return {"http": {"status": status, "body": {"error": failure}}}, None
     error = {"message": message or "the stream carries an error"}
@@ -190,6 +197,11 @@ def reply_keys(reply: WireReply) -> dict[str, Any]:
     if usage is not None and "unfinished" not in keys:
         keys["usage"] = {"input": usage.input_tokens, "output": usage.output_tokens}
     return {name: value for name, value in keys.items() if value}
+
+
+def begun_keys(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a reply said before it failed."""
+    return {name: keys[name] for name in ("think", "say", "call", "ids") if name in keys}
 
 
 def usual_finish(message: AssistantMessage) -> str:

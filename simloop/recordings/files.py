@@ -1,4 +1,4 @@
-"""The bytes of a recording: unpacked, decoded, and read as JSON or as YAML.
+"""The bytes of a recording: unpacked, decoded, and read as JSON, as lines of JSON, or as YAML.
 
 A recording is a stranger's file. Its size is bounded before and after unpacking, no tag makes an
 object, and an error names the line.
@@ -7,7 +7,11 @@ object, and an error names the line.
 import gzip
 import io
 import json
+import re
 import zlib
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ import msgspec
 import yaml
 
 from simloop.errors import ScenarioError
+from simloop.recordings.recording import Recording
 from simloop.scenario.yaml import plain_value
 from simloop.trace.storage import read_file
 
@@ -22,7 +27,11 @@ MOST_BYTES = 200_000_000
 _MOST_DEPTH = 200
 _MOST_NODES = 5_000_000
 _GZIP = b"\x1f\x8b"
+_START = re.compile(rb"^[\x1e, ]*[\[{]", re.MULTILINE)
 _TOO_LONG = "split it, or import the sessions that matter"
+_TOLD_EACH = 1_000
+_NS_PER_S = 10**9
+_LATEST_NS = 3_000_000_000 * _NS_PER_S
 _C_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN_TAGS = ("python/str", "python/unicode", "python/tuple", "str", "null")
 
@@ -33,6 +42,7 @@ class RecordingFile:
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
         self.data = unpacked(data, path) if data.startswith(_GZIP) else data
+        self.say: Callable[[str], object] = str  # told how far the reading is
 
     @classmethod
     def read(cls, path: Path) -> "RecordingFile":
@@ -66,6 +76,36 @@ class RecordingFile:
             line = _line_of(self.text)
             raise self.fail(f"this is no JSON: {error}", line, _WHOLE) from None
 
+    def values(self) -> Iterator[tuple[int, Any]]:
+        """Yield each value of JSON with its line: the whole file, or each that begins a line.
+
+        The value of a line that is no JSON is None. Raises ScenarioError if there is no other.
+        """
+        data, line, is_json = self.data, 1, False
+        inner = (one.start() for one in _START.finditer(data, 1)) if _json(data) is None else ()
+        for start, end in pairwise(chain((0,), inner, (len(data),))):
+            pieces = [data[start:end]]
+            if (read := [*map(_json, pieces)]) == [None]:
+                pieces = pieces[0].splitlines(keepends=True)
+                read = [*map(_json, pieces)]
+            for piece, value in zip(pieces, read, strict=True):
+                if piece.strip():
+                    is_json = is_json or isinstance(value, dict | list)
+                    yield line, value
+                line += piece.count(b"\n")
+                if line % _TOLD_EACH == 0:
+                    self.say(f"{self.path}: line {line:,}")
+        if not is_json:
+            self.json()
+
+    def objects(self, recording: Recording) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield each object with its line, and count other lines. Raises as `values` does."""
+        for line, value in self.values():
+            if isinstance(value, dict):
+                yield line, value
+            else:
+                recording.leave_out("a line that is no JSON object")
+
     def yaml(self) -> tuple[Any, dict[int, int]]:
         """Return the file as YAML, and the line of each mapping by its `id`.
 
@@ -83,33 +123,65 @@ class RecordingFile:
 _WHOLE = "import the file as the recorder has written it"
 
 
-LATEST_MS = 3_000_000_000_000
-"""A time in 2065, after 1970: a scenario has no duration of over a hundred years."""
+def _json(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data.strip(b"\xef\xbb\xbf\x1e, \t\r\n"))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
 
 
-def at(value: Any, *names: str) -> Any:
-    """Return what stands at a path in a value of JSON; None where there is no such path."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
+def at(value: Any, *paths: str) -> Any:
+    """Return the first value at one of the paths that is not empty, or else None.
+
+    A path is a name, or names with dots between them; a number is a place in a list.
+    """
+    return next((found for path in paths if (found := _at(value, path))), None)
+
+
+def _at(value: Any, path: str) -> Any:
+    if isinstance(value, dict) and path in value:
+        return value[path]
+    for name in path.split("."):
+        if isinstance(value, list) and name.isdecimal():
+            value = value[int(name)] if int(name) < len(value) else None
+        else:
+            value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
-def mapping(value: Any, *names: str) -> dict[str, Any]:
-    """Return the mapping at a path; an empty one where there is none. So do the next for others."""
-    found = at(value, *names)
+def mapping(value: Any, *paths: str) -> dict[str, Any]:
+    """Return the mapping at a path, or else an empty one. So do the next for others."""
+    found = at(value, *paths) if paths else value
     return found if isinstance(found, dict) else {}
 
 
-def items(value: Any, *names: str) -> list[Any]:
+def items(value: Any, *paths: str) -> list[Any]:
     """Return the list at a path."""
-    found = at(value, *names)
+    found = at(value, *paths) if paths else value
     return found if isinstance(found, list) else []
 
 
-def word(value: Any, *names: str) -> str:
-    """Return the text at a path."""
-    found = at(value, *names)
-    return found if isinstance(found, str) else ""
+def word(value: Any, *paths: str) -> str:
+    """Return the first text at one of the paths."""
+    found = (_at(value, path) for path in paths)
+    return next((each for each in found if isinstance(each, str) and each), "")
+
+
+def time_ns(value: Any, unit_ns: int = 1) -> int | None:
+    """Return the nanoseconds of a time in ISO 8601, or of a number of units.
+
+    None: no recording has a time before 1970, or after 2065.
+    """
+    try:
+        if isinstance(value, str) and not value.isdecimal():
+            moment = datetime.fromisoformat(value)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            found = int(moment.timestamp()) * _NS_PER_S + moment.microsecond * 1000
+        else:
+            found = int(value) * unit_ns
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if 0 <= found < _LATEST_NS else None
 
 
 def _line_of(text: str) -> int:

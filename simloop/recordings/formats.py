@@ -1,12 +1,12 @@
 """The formats of recordings: one line each, and how a file of it is recognised."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from simloop.errors import ScenarioError
-from simloop.recordings import har, sse, vcr
+from simloop.recordings import claude_code, har, sse, vcr
 from simloop.recordings.files import RecordingFile
 from simloop.recordings.recording import Recording
 
@@ -25,11 +25,13 @@ _LOOKED_AT = 20_000
 FORMATS = tuple(
     RecordingFormat(name, words, re.compile(signs, re.MULTILINE), read)
     for name, words, signs, read in (
+        ("claude-code", "a Claude Code session",
+         r'^\{(?=.*"type":)(?=.*"(uuid|isSidechain)":).*"sessionId":', claude_code.read),
         ("vcr", "a VCR cassette", r'^interactions:|"interactions"|^\[\[interactions', vcr.read),
         ("har", "HAR 1.2", r'"log"[\s\S]*"entries"', har.read),
         ("sse", "server-sent events", r"\A\s*(data:|event:|:)", sse.read),
     )
-)
+)  # fmt: skip
 """The formats, in the order in which they are tried."""
 
 
@@ -43,15 +45,43 @@ def is_known(path: Path) -> bool:
     return bool(_formats_of(RecordingFile.beginning(path, _LOOKED_AT)))
 
 
-def read_recording(path: Path, format_name: str = "") -> Recording:
-    """Return the recording in a file. Raises ScenarioError."""
-    file = RecordingFile.read(path)
+def grouped(paths: Sequence[Path]) -> list[list[Path]]:
+    """Return the files of each recording; the sub-agents of Claude Code have files of their own."""
+    told = {path: _session_of(RecordingFile.beginning(path, _LOOKED_AT).text) for path in paths}
+    mains = {name: path for path, (name, is_sub) in told.items() if not is_sub}
+    groups = {path: [path] for path in paths if not (told[path][1] and told[path][0] in mains)}
+    for path in paths:
+        if path not in groups:
+            groups[mains[told[path][0]]].append(path)
+    return list(groups.values())
+
+
+def _session_of(start: str) -> tuple[str, bool]:
+    """Return the id of the session that a file begins, and whether it is that of a sub-agent."""
+    name, side = _SESSION.search(start), _SIDE.search(start)
+    return name[1] if name else "", bool(side and side[1])
+
+
+_SESSION, _SIDE = re.compile(r'"sessionId": ?"([^"]+)'), re.compile(r'"isSidechain": ?(true)?')
+
+
+def read_recording(
+    paths: Path | Sequence[Path], format_name: str = "", say: Callable[[str], object] = str
+) -> Recording:
+    """Return the recording in a file, or in the files of one session. Raises ScenarioError.
+
+    `say` is told how far the reading of a long file is.
+    """
+    first, *others = [paths] if isinstance(paths, Path) else paths
+    file = RecordingFile.read(first)
     named = [each for each in FORMATS if each.name == format_name]
     found = named or _formats_of(file)
     if not found:
-        known = ", ".join(f"{each.name} ({each.words})" for each in FORMATS)
+        known = ", ".join(each.name for each in FORMATS)
         hint = f"name its format with --format: {known}"
-        raise ScenarioError("this is no recording that simloop knows", path=path, hint=hint)
-    recording = Recording(path.name, found[0].words)
-    found[0].read(file, recording)
+        raise ScenarioError("this is no recording that simloop knows", path=first, hint=hint)
+    recording = Recording(first.name, found[0].words)
+    for each in [file, *map(RecordingFile.read, others)]:
+        each.say = say
+        found[0].read(each, recording)
     return recording

@@ -16,11 +16,22 @@ NO_PROMPT = "(the recording has no prompt)"
 
 
 class Prompt(Struct):
-    """A message of the user to the agent `party`; the main one has no name."""
+    """A message of the user to the agent `party`; the main one has no name.
+
+    `begins`: the recording says that it begins a run, however the one before it ended.
+    """
 
     text: str
     party: str = ""
     at_ns: int | None = None
+    begins: bool = False
+
+
+class Compacted(Struct):
+    """A summary that took the place of all messages before it."""
+
+    summary: str
+    party: str = ""
 
 
 class ModelCall(Struct):
@@ -37,6 +48,7 @@ class ModelCall(Struct):
     line: int = 0
     began_ns: int | None = None
     ended_ns: int | None = None
+    waited_ns: int | None = None
 
 
 class ToolRun(Struct):
@@ -56,7 +68,7 @@ class ServiceCall(Struct):
     route: Mapping[str, Any]
 
 
-Record = Prompt | ModelCall | ToolRun | ServiceCall
+Record = Prompt | Compacted | ModelCall | ToolRun | ServiceCall
 
 
 class Recording(Struct):
@@ -75,3 +87,6 @@ class Recording(Struct):
 
     def leave_out(self, reason: str, times: int = 1) -> None:
         self.skipped[reason] += times
+
+    def leave_out_type(self, what: str, kind: str) -> None:
+        self.leave_out(f"{what} of the type {kind[:40] or '(none)'}")

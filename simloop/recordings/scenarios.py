@@ -4,8 +4,9 @@ Each conversation with an agent is a party of the script. What the recording doe
 the comment of the file, and is not invented.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import Any
 
 import msgspec
@@ -13,9 +14,14 @@ from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration
-from simloop.messages import Request, ToolSpec, UserMessage
+from simloop.kernel.errorclass import classify
+from simloop.kernel.limits import Limits
+from simloop.kernel.retry import RETRYABLE
+from simloop.messages import Request, StreamError, ToolSpec, UserMessage
+from simloop.recordings.failures import ABORTED
 from simloop.recordings.recording import (
     NO_PROMPT,
+    Compacted,
     ModelCall,
     Prompt,
     Recording,
@@ -25,6 +31,7 @@ from simloop.recordings.recording import (
 from simloop.recordings.secrets import without_secrets
 from simloop.scenario.conversation import PastMessage, SentList, unpaired, written
 from simloop.scenario.mistakes import refusal
+from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario, ScriptedTool
 
 _ANY_END = {"outcomes": ["..."]}
@@ -46,6 +53,8 @@ def scenario_of(recording: Recording, *, emails: bool = False) -> tuple[Scenario
                 maker.call(record)
             case ToolRun():
                 maker.result(record)
+            case Compacted():
+                maker.compacted(record)
             case ServiceCall():
                 maker.services.setdefault(record.address, []).append(record.route)
     keys = without_secrets(maker.keys(), recording.removed, emails=emails)
@@ -76,6 +85,7 @@ class _Agent:
         self.prompts: list[Prompt] = []
         self.waits_ns: list[int] = []  # before each prompt, after the end before it
         self.runs: list[list[ModelCall]] = [[]]
+        self.summaries: list[tuple[int, str]] = []  # each before the call with that number
         self.sent = SentList()
         self.first: Request | None = None
         self.last: ModelCall | None = None
@@ -93,7 +103,7 @@ class _Maker:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._agents: dict[str, _Agent] = {}
-        self._answers: dict[str, list[dict[str, Any]]] = {}
+        self._answers: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # with their parties
         self._open: dict[str, dict[str, Any]] = {}  # the answers that wait, by the ids of calls
         self._specs: dict[str, dict[str, Any]] = {}
         self.services: dict[str, list[Mapping[str, Any]]] = {}
@@ -103,7 +113,7 @@ class _Maker:
 
     def prompt(self, prompt: Prompt) -> None:
         agent = self._agent(prompt.party)
-        if agent.is_amid_a_run:
+        if agent.is_amid_a_run and not prompt.begins:
             if agent.prompts and prompt.text == agent.prompts[-1].text:
                 return  # the agent has begun its conversation anew
             words = "a message of the user amid a run, which the agent may have made"
@@ -117,12 +127,16 @@ class _Maker:
 
     def call(self, call: ModelCall) -> None:
         agent = self._agent(call.party)
-        agent.runs[-1].append(call)
+        run = agent.runs[-1]
+        if call.request is None and run and run[-1].message is None and not _is_retried(run[-1]):
+            run.pop()
+            self._recording.leave_out("a failed attempt that a bundled loop would not repeat")
+        run.append(call)
         agent.last = call
         if call.message is not None:
             for each in call.message.calls:
                 answer = self._open[each.id] = {}
-                self._answers.setdefault(each.name, []).append(answer)
+                self._answers.setdefault(each.name, []).append((call.party, answer))
                 self._specs.setdefault(each.name, {"json_schema": {"type": "object"}})
         if call.request is not None:
             self._sent(agent, call.request)
@@ -148,6 +162,11 @@ class _Maker:
         if run.took_ns and run.took_ns >= _MS:
             answer["takes"] = _time(run.took_ns)
 
+    def compacted(self, record: Compacted) -> None:
+        agent = self._agent(record.party)
+        agent.sent.begin_anew()
+        agent.summaries.append((sum(map(len, agent.runs)), record.summary))
+
     # ------------------------------------------------------------ the scenario
 
     def keys(self) -> dict[str, Any]:
@@ -163,18 +182,22 @@ class _Maker:
             )
         main, *others = sorted(agents, key=bool)  # the one without a name, or the first
         agent = agents[main]
+        script, engine = (
+            ([*agent.calls], {}) if agent.first else _for_an_engine(agent, self._recording)
+        )
         prompts = [*agent.prompts, *self._further(agents, others)]
         first = agent.first
         keys: dict[str, Any] = {
             "title": f"It goes as in {self._recording.name}.",
             "recorded": self._recording.name,
+            **engine,
             "prompt": prompts[0].text if prompts else NO_PROMPT,
             "then": [_then(*each) for each in zip_longest(prompts[1:], agent.waits_ns[1:])],
             "system_prompt": _system(first),
             "history": _history(first),
-            "tools": self._tools(),
+            "tools": self._tools(main),
             "services": self.services,
-            "model": [call.reply for call in agent.calls],
+            "model": [call.reply for call in script],
             "models": {name: self._party(name, agents[name]) for name in others},
             "expect": self._expect(agent, {name: agents[name] for name in others}),
         }
@@ -209,10 +232,10 @@ class _Maker:
         replies = [call.reply for call in agent.calls]
         return {"when": when or {"conversation": name}, "replies": replies}
 
-    def _tools(self) -> dict[str, Any]:
+    def _tools(self, main: str) -> dict[str, Any]:
         tools = {}
         for name, spec in self._specs.items():
-            keys = {**spec, "answers": self._answers_of(name)}
+            keys = {**spec, "answers": self._answers_of(name, main)}
             try:
                 ScriptedTool(**keys)
             except ScenarioError:
@@ -221,18 +244,30 @@ class _Maker:
             tools[name] = {key: value for key, value in keys.items() if value}
         return tools
 
-    def _answers_of(self, name: str) -> list[dict[str, Any]]:
-        """Return the results of a tool in the order of its calls."""
+    def _answers_of(self, name: str, main: str) -> list[dict[str, Any]]:
+        """Return the results of a tool in the order of its calls.
+
+        A session does not say how the calls of its agents mix: a bundled loop plays the main one.
+        """
         given = self._answers.get(name, [])
-        if missing := sum(not answer for answer in given):
+        own = [answer for party, answer in given if party == main]
+        if own and len(own) < len(given) and self._agents[main].first is None:
+            words = f"a result of {name} for a sub-agent, because the main agent calls it too"
+            self._recording.leave_out(words, len(given) - len(own))
+            given = [(main, answer) for answer in own]
+        missing = sum(not answer for _, answer in given)
+        if missing:
             words = f"the result of a call of {name}, which the recording does not have"
             self._recording.leave_out(words, missing)
-        return given
+        return [answer for _, answer in given]
 
     def _expect(self, agent: _Agent, others: Mapping[str, _Agent]) -> dict[str, Any]:
         expect: dict[str, Any] = {}
         if any(_is_odd(run[-1]) for run in agent.runs if run):
             expect |= _ANY_END
+        spare = sum(len(each.calls) for each in others.values()) + len(agent.summaries)
+        if spare and agent.first is None:  # an agent may have no sub-agents, or no summaries
+            expect["unused"] = {"max": spare}
         sent = {name: each.sent.items for name, each in others.items() if each.sent.items}
         if sent:
             expect["sent"] = {"": agent.sent.items, **sent}
@@ -243,7 +278,8 @@ class _Maker:
 
 def _is_odd(last: ModelCall) -> bool:
     """Return whether a run that ends with this call need not complete."""
-    return last.message is None or "finish" in last.reply
+    is_useless = last.request is None and not (last.message and last.message.text)
+    return last.message is None or "finish" in last.reply or is_useless
 
 
 def _system(request: Request | None) -> str:
@@ -263,6 +299,62 @@ def _history(first: Request | None) -> list[dict[str, Any]]:
 def _then(prompt: Prompt, wait_ns: int | None) -> Any:
     after = {"after": _time(wait_ns)} if wait_ns and wait_ns >= _MS else {}
     return {**after, "say": prompt.text} if after else prompt.text
+
+
+# ---------------------------------------------------------------- what a bundled loop needs
+
+
+def _for_an_engine(agent: _Agent, recording: Recording) -> tuple[list[ModelCall], dict[str, Any]]:
+    """Return the calls for a bundled loop, and its settings, so that its runs end as recorded."""
+    runs = [run for run in agent.runs if run]
+    failed = [sum(call.message is None for call in run) for run in runs]
+    most = max(n + (run[-1].message is not None) for n, run in zip(failed, runs, strict=True))
+    calls, over = list[ModelCall](), list[bool]()
+    before, numbers = Counter(place for place, _ in agent.summaries), count()
+    for n, run in zip(failed, runs, strict=True):
+        calls += run
+        for _ in run:
+            over += [True] * before[next(numbers)] + [False]
+        if n < most and _is_retried(run[-1]):
+            words = "the end of a run by fewer failures: a reply fails there as `aborted`"
+            recording.leave_out(words)
+            calls.append(ModelCall(ABORTED))
+            over.append(False)
+    keys: dict[str, Any] = {"limits": _limits(agent, runs, most)}
+    keys["context"] = {"over": over if True in over else [False]}
+    if waits := [call.waited_ns for call in agent.calls if call.waited_ns]:
+        keys["retry"] = {"initial_delay": _time(waits[0]), "max_delay": _time(max(waits))}
+    if any(run[-1].message is not None and not run[-1].message.text for run in runs):
+        keys["loops"] = {"reference": {"empty_reply_fails": False}}
+    if True in over:
+        keys["compaction"] = {"keep_turns": 1}
+        keys["summaries"] = [{"say": text} for at, text in agent.summaries if at < len(agent.calls)]
+    return calls, keys
+
+
+def _limits(agent: _Agent, runs: list[list[ModelCall]], most: int) -> dict[str, Any]:
+    took = [
+        each.ended_ns - each.began_ns for each in agent.calls if each.ended_ns and each.began_ns
+    ]
+    longest, compactions = max(took, default=0) // _MS + 1000, len(agent.summaries)
+    wanted = {"max_error_count": most, "max_steps": max(map(len, runs)) + 1,
+              "max_compaction_attempts": compactions, "first_part_timeout_ms": longest,
+              "model_call_timeout_ms": longest}  # fmt: skip
+    needed = {name: n for name, n in wanted.items() if n > getattr(Limits(), name)}
+    if any(_is_retried(run[-1]) for run in runs):
+        needed["max_error_count"] = most
+    if not compactions and any("finish" in run[-1].reply for run in runs):
+        needed["max_compaction_attempts"] = 0  # a reply that was cut off ends its run
+    return {name.removesuffix("_ms"): _time(n * _MS) if name.endswith("_ms") else n
+            for name, n in needed.items()}  # fmt: skip
+
+
+def _is_retried(call: ModelCall) -> bool:
+    """Return whether a call failed in a way after which a bundled loop tries again."""
+    if call.message is not None:
+        return False
+    part = Reply.model_validate(call.reply).play(1)[-1][1]
+    return isinstance(part, StreamError) and classify(part.fault) in RETRYABLE
 
 
 def _time(ns: int) -> str:

@@ -298,6 +298,7 @@ def _settings_of(
     scenario: Scenario, given: RunOptions, policies: Policies, history: tuple[Message, ...]
 ) -> Callable[..., EngineSettings]:
     tools, context = scenario.tool_execution, scenario.context
+    usual = [] if scenario.summaries else [True]  # with summaries, a compaction is a real one
     own = msgspec.structs.asdict(policies)
     own["retry"] = given.get("retry") or scenario.retry or policies.retry
     if tools is not None:
@@ -312,7 +313,7 @@ def _settings_of(
         history=history,
         limits=scenario.limits,
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
-        context=None if context is None else (context.over, context.shrunk),
+        context=None if context is None else (context.over, context.shrunk or usual),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
         max_transitions=scenario.max_transitions or limits.USUAL_MOVES,
         **own,

@@ -237,7 +237,8 @@ class McpServer(Strict):
 class Context(Strict):
     """Scripted results of measuring and compacting the context, used instead of its size.
 
-    The last word of each list repeats for all later results.
+    The last word of each list repeats for all later results. With `summaries` and without `shrunk`,
+    a compaction is a real one, and only its moments are scripted.
     """
 
     over: list[bool] = Field(default_factory=no_items)

@@ -464,7 +464,9 @@ async def asked(
     """Ask a context that is so many times how full it is, and have it shortened as often."""
     history = History((UserMessage("What does README.md say?"),), utf8_bytes_over_4)
     record: list[AnyEntry] = []
-    context = ScriptedContext(over, shrunk, history, Recorder(record, running_loop()))
+    compactor: Any = None  # needed without a script alone
+    recorder = Recorder(record, running_loop())
+    context = ScriptedContext(over, shrunk or (True,), history, recorder, compactor)
     measured = [context.over() for _ in range(times)]
     done = [await context.shorten(forced=bool(number % 2)) for number in range(times)]
     told = [entry for entry in record if isinstance(entry, entries.Compaction)]

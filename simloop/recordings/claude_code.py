@@ -1,0 +1,119 @@
+"""Sessions of Claude Code: a tree of lines, of which the newest branch is the conversation.
+
+A reply is spread over lines with one `message.id`. Failed attempts have lines of their own, with
+their status and the wait before the next one. The lines of a sub-agent are a tree of their own.
+"""
+
+import re
+from itertools import chain
+from typing import Any
+
+from simloop.messages import ToolMessage
+from simloop.recordings.dialects import assistant_of, messages_of, usage_in
+from simloop.recordings.failures import failure_keys
+from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
+from simloop.recordings.recording import Recording
+from simloop.recordings.sessions import LACKS, Session, newest_branch
+
+_MS = 10**6
+_TYPES = ("user", "assistant", "system")
+_INTERRUPTED = "[Request interrupted by user"
+_OF_PROGRAM = re.compile(r"\s*(Caveat: The messages below|<(command|local-command|bash)-[a-z]+>)")
+_Lines = list[tuple[int, dict[str, Any]]]
+
+
+def read(file: RecordingFile, recording: Recording) -> None:
+    """Add the records of a session, or of the file of a sub-agent of it."""
+    recording.lacks = LACKS
+    parties: dict[str, _Lines] = {}
+    known: dict[str, str] = {}  # old versions do not name a sub-agent: its first line does
+    for line, value in file.objects(recording):
+        uuid = word(value, "uuid")
+        if word(value, "type") not in _TYPES:
+            recording.leave_out_type("a line", word(value, "type"))
+        elif uuid and uuid in known:
+            recording.leave_out("a line that is there twice")
+        else:
+            above = known.get(word(value, "parentUuid"))
+            is_sub = value.get("isSidechain") is True
+            party = (word(value, "agentId") or above or f"agent-{line}") if is_sub else ""
+            parties.setdefault(party, []).append((line, value))
+            known |= {uuid: party} if uuid else {}
+    for party, lines in parties.items():
+        session = Session(recording, party)
+        for line, values in _told(lines, recording):
+            _tell(session, recording, line, values)
+        session.end()
+
+
+def _told(lines: _Lines, recording: Recording) -> list[tuple[int, list[dict[str, Any]]]]:
+    """Return the lines of the newest branch, and what belongs to them; those of a reply are one.
+
+    Results of parallel calls hang on their own calls, so that a branch has one of them only.
+    """
+    branch = newest_branch(
+        (line, word(value, "uuid"), [word(value, "parentUuid"), word(value, "logicalParentUuid")])
+        for line, value in lines
+    )
+    told: list[tuple[int, list[dict[str, Any]]]] = []
+    replies: dict[str, list[dict[str, Any]]] = {}
+    taken = set[str]()  # the ids of lines, and of calls
+    for line, value in lines:
+        blocks = items(value, "message.content")
+        name = word(value, "message.id") if value["type"] == "assistant" else ""
+        above = [word(value, "parentUuid")] if value["type"] == "system" else []
+        above += [word(each, "tool_use_id") for each in blocks]
+        if not (line in branch or name in replies or taken & {*above}):
+            recording.leave_out("a line of another branch")
+            continue
+        taken |= {word(value, "uuid"), *(word(each, "id") for each in blocks)} - {""}
+        if name in replies:
+            replies[name].append(value)
+        else:
+            told.append((line, [value]))
+            replies |= {name: told[-1][1]} if name else {}
+    return told
+
+
+def _tell(session: Session, recording: Recording, line: int, values: list[dict[str, Any]]) -> None:
+    value, at_ns = values[-1], time_ns(values[-1].get("timestamp"))
+    message = mapping(value, "message")
+    if value["type"] == "user":
+        _tell_user(session, recording, value, at_ns)
+    elif value["type"] == "assistant" and value.get("isApiErrorMessage") is True:
+        keys = failure_keys(value.get("apiErrorStatus"), assistant_of(message).text)
+        session.failure(keys, at_ns, line=line)
+    elif value["type"] == "assistant":
+        found = [items(one, "message.content") or [word(one, "message.content")] for one in values]
+        said = assistant_of({"content": [*chain.from_iterable(found)]})
+        if message.get("model") == "<synthetic>" or not (said.calls or said.text or said.reasoning):
+            recording.leave_out("a reply that the program has made up, or that says nothing")
+            return
+        usage, finish = usage_in(message.get("usage")), word(message, "stop_reason")
+        session.reply(said, at_ns, finish=finish, usage=usage, line=line)
+    elif value.get("subtype") == "api_error":
+        error, wait_ns = mapping(value, "error"), time_ns(value.get("retryInMs"), _MS) or 0
+        kind = error.get("status") or f"no connection: {word(error, 'cause.code')}"
+        words = word(error, "message", "error.error.message")
+        keys = failure_keys(kind, words, error.get("error"), error.get("headers"))
+        session.failure(keys, at_ns, wait_ns, line)
+    else:
+        recording.leave_out_type("a line of the program", word(value, "subtype"))
+
+
+def _tell_user(
+    session: Session, recording: Recording, value: dict[str, Any], at_ns: int | None
+) -> None:
+    took_ns = time_ns(at(value, "toolUseResult.durationMs"), _MS)
+    for said in messages_of([{**mapping(value, "message"), "role": "user"}])[1]:
+        if isinstance(said, ToolMessage):
+            session.result(said, at_ns, took_ns)
+        elif said.text.startswith(_INTERRUPTED):
+            session.end()
+        elif value.get("isCompactSummary") is True:
+            session.compacted(said.text, at_ns)
+        elif value.get("isMeta") is True or _OF_PROGRAM.match(said.text):
+            session.note = said.text
+            recording.leave_out("a message of the user that the program has written")
+        else:
+            session.prompt(said.text, at_ns)

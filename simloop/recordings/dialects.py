@@ -1,0 +1,166 @@
+"""Messages, replies and tools as providers, frameworks, agents and trace stores write them.
+
+One reader for all, because one export holds several dialects. A value that is none of a message's
+is left out, and a part without a text is one such as `[image]`.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from simloop.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    json_value,
+)
+from simloop.recordings.files import at, items, mapping, word
+from simloop.wire.formats.payload import usage_of, wire_json
+
+_ROLES = {
+    "system": "system", "developer": "system", "user": "user", "human": "user",
+    "assistant": "assistant", "ai": "assistant", "aichunk": "assistant", "model": "assistant",
+    "tool": "tool", "toolresult": "tool", "function": "tool", "function_call": "assistant",
+    "function_call_output": "tool", "reasoning": "assistant", "message": "assistant",
+}  # fmt: skip
+_ITEMS = ("function_call", "reasoning", "message")  # of the Responses API: a reply is several
+_TEXTS = ("text", "content", "refusal")
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
+_CALLS = ("tool_call", "tool_use", "function_call", "toolCall")
+_RESULTS = ("tool_call_response", "tool_result", "function_call_output")
+_LISTS = ("messages", "input", "contents", "prompt", "choices", "generations", "output")
+_COUNTS = (
+    ("input_tokens", "output_tokens"), ("prompt_tokens", "completion_tokens"),
+    ("input", "output"), ("prompt", "completion"),
+)  # fmt: skip
+
+
+def parsed(value: Any) -> Any:
+    """Return a value, or the value of the JSON text that it is."""
+    return json_value(value, value) if isinstance(value, str) else value
+
+
+def text_of(value: Any) -> str:
+    """Return the text that a model is sent for a value: of a text, of parts, or of any JSON."""
+    if isinstance(value, list) and all("type" in mapping(each) for each in value):
+        return "\n".join(word(each, *_TEXTS) or f"[{word(each, 'type')}]" for each in value)
+    return value if isinstance(value, str) else "" if value is None else wire_json(value)
+
+
+def messages_of(given: Any) -> tuple[str, tuple[Message, ...]]:
+    """Return the system prompt and the messages of a request, or of a reply."""
+    system: list[str] = []
+    found: list[Message] = []
+    for kind, role, read in map(_message, map(wire_json, _listed(given))):
+        match found[-1:], read:
+            case _ if role == "system" and not found:
+                system += [each.text for each in read]
+            case [AssistantMessage() as said], (AssistantMessage() as more,) if kind in _ITEMS:
+                text, thought = said.text + more.text, said.reasoning + more.reasoning
+                found[-1] = AssistantMessage(text, said.calls + more.calls, thought)
+            case _:
+                found += read
+    if system and not found:  # a request has a message for the model to answer
+        found.append(UserMessage(system.pop()))
+    return "\n\n".join(system), tuple(found)
+
+
+@lru_cache(maxsize=2_048)  # each request has all messages again
+def _message(text: str) -> tuple[str, str, tuple[Message, ...]]:
+    said = unwrapped(json_value(text))
+    kind = word(said, "type").lower()
+    role = _ROLES.get(word(said, "role").lower() or kind, "")
+    return kind, role, tuple(_read(said, role)) if role else ()
+
+
+def _listed(given: Any) -> Iterator[Any]:
+    """Yield the messages in a text, an object that has a list of them, or a list of lists."""
+    value = parsed(given)
+    if isinstance(value, dict) and (inner := at(value, *_LISTS)) is not None:
+        if system := at(value, "system", "instructions"):
+            yield {"role": "system", "content": system}
+        value = parsed(inner)
+    if isinstance(value, list):
+        for each in value:
+            yield from each if isinstance(each, list) else [each]
+    elif isinstance(value, dict) and at(value, "role", "type", "kwargs"):
+        yield value
+    elif isinstance(given, str) and given:
+        yield given
+
+
+def unwrapped(value: Any) -> Mapping[str, Any]:
+    """Return a message without what LangChain, OpenInference or a choice puts around it."""
+    outer = mapping(value)
+    if isinstance(value, str):
+        return {"role": "user", "content": value}
+    inner = mapping(value, "message", "kwargs", "data")
+    if not inner or "role" in outer:
+        return outer
+    if "message" in outer:
+        return unwrapped(inner) if "kwargs" in inner else {"role": "assistant", **inner}
+    kind = [str(each) for each in items(outer, "id")[-1:]] or [word(outer, "type")]
+    return {**inner, "type": kind[0].replace("Message", "")}
+
+
+def assistant_of(message: Mapping[str, Any]) -> AssistantMessage:
+    """Return the reply that a message is."""
+    return next(each for each in _read(message, "assistant") if isinstance(each, AssistantMessage))
+
+
+def _read(message: Mapping[str, Any], role: str) -> Iterator[Message]:
+    texts, thoughts = list[str](), [word(message, "reasoning_content", "reasoning")]
+    called = [*map(mapping, items(message, "tool_calls") or [message.get("function_call")])]
+    called = [each for each in called if each]
+    if message.get("type") == "function_call":
+        called = [dict(message)]
+    results = list[Mapping[str, Any]]()
+    has_calls = bool(called)
+    content = at(message, "parts", "contents", "content", "text") or ()
+    for given in content if isinstance(content, list) else [content]:
+        part = mapping(given, "message_content") or mapping(given)
+        kind = word(part, "type")
+        if isinstance(given, str):
+            texts.append(given)
+        elif kind in _CALLS:
+            called += [] if has_calls else [part]
+        elif kind in _RESULTS:
+            results.append(part)
+        elif kind in _THOUGHTS:
+            thoughts.append(word(part, "content", "thinking", "reasoning", "text"))
+        elif part:
+            texts.append(word(part, *_TEXTS) or ("" if kind in ("", "text") else f"[{kind}]"))
+    if role == "assistant":
+        yield AssistantMessage(
+            "".join(texts), tuple(map(_call, called)), thoughts[0] or "".join(thoughts)
+        )
+        return
+    yield from map(_result, results or ([message] if role == "tool" else []))
+    if role != "tool" and (texts or not results):
+        yield UserMessage("\n".join(texts))
+
+
+def _call(given: Mapping[str, Any]) -> ToolCall:
+    call = mapping(given, "tool_call") or given
+    inner = mapping(call, "function") or call
+    said = at(inner, "arguments", "args", "input")
+    arguments = said if isinstance(said, str) else wire_json(said or {})
+    name = word(inner, "name") or word(call, "function")
+    return ToolCall(word(call, "call_id", "id", "tool_call_id"), name, arguments)
+
+
+def _result(part: Mapping[str, Any]) -> ToolMessage:
+    names = ("response", "result", "output", "content")
+    value = next((part[name] for name in names if part.get(name) is not None), None)
+    failed = bool(at(part, "is_error", "isError", "error") or part.get("status") == "error")
+    call_id = word(part, "tool_call_id", "tool_use_id", "toolCallId", "call_id", "id", "name")
+    return ToolMessage(call_id, text_of(value) or word(part, "error.message"), failed)
+
+
+def usage_in(counts: Any) -> Usage | None:
+    """Return the token counts in an object, under any of their names."""
+    found = (usage_of(mapping(counts), *pair) for pair in _COUNTS)
+    return next((each for each in found if each is not None), None)
