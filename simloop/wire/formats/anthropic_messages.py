@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar
 
 from simloop import messages as values
@@ -112,11 +113,13 @@ def anthropic_error(fault: values.Fault) -> JsonObject:
 
 # ---------------------------------------------------------------- requests
 
+_refused = partial(payload.refusal, "anthropic")
+
 
 def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
     model = payload.model_of(body)
     if not asks_size and not isinstance(body.get("max_tokens"), int):
-        raise WrongRequest("max_tokens", "Field required")
+        raise _refused("length", key="max_tokens")
     system = [payload.content_text(body.get("system"), "system")]
     given = list(payload.objects_at(body, "messages"))
     messages: list[values.Message] = []
@@ -130,9 +133,9 @@ def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
         elif role == "assistant":
             messages.append(_read_assistant(content, key, is_last=message is given[-1][1]))
         else:
-            raise WrongRequest(f"{key}.role", "Input should be 'user', 'assistant' or 'system'")
+            raise _refused("role", key=f"{key}.role")
     if not messages:
-        raise WrongRequest("messages", "at least one message is required")
+        raise _refused("no messages", key="messages")
     _check_calls(given)
     tools = payload.tools_of(body, (None, "custom"), "input_schema")
     config = payload.object_at(body, "output_config", "")
@@ -161,13 +164,10 @@ def _blocks(message: JsonObject, key: str) -> _Blocks:
 def _prose(blocks: _Blocks, joint: str = "\n") -> str:
     texts = [payload.part_text(block, key) for key, block in blocks]
     if not all(texts):
-        raise WrongRequest("messages", "text content blocks must be non-empty")
+        raise _refused("empty text", key="messages")
     if not all(map(str.strip, texts)):
-        raise WrongRequest("messages", "text content blocks must contain non-whitespace text")
+        raise _refused("blank text", key="messages")
     return joint.join(texts)
-
-
-_EMPTY = "all messages must have non-empty content except for the optional final assistant message"
 
 
 def _of_type(blocks: _Blocks, *types: str) -> _Blocks:
@@ -176,7 +176,7 @@ def _of_type(blocks: _Blocks, *types: str) -> _Blocks:
 
 def _read_user(blocks: _Blocks, key: str) -> Iterator[values.Message]:
     if not blocks:
-        raise WrongRequest(key, _EMPTY)
+        raise _refused("empty", key=key)
     for place, block in _of_type(blocks, "tool_result"):
         text = payload.content_text(block.get("content"), f"{place}.content")
         call_id = payload.text_at(block, "tool_use_id", place)
@@ -188,7 +188,7 @@ def _read_user(blocks: _Blocks, key: str) -> Iterator[values.Message]:
 
 def _read_assistant(blocks: _Blocks, key: str, *, is_last: bool) -> values.AssistantMessage:
     if not blocks and not is_last:
-        raise WrongRequest(key, _EMPTY)
+        raise _refused("empty", key=key)
     calls, thoughts = _of_type(blocks, "tool_use"), _of_type(blocks, "thinking")
     apart = ("tool_use", "thinking", "redacted_thinking")
     said = [one for one in blocks if one[1].get("type") not in apart]
@@ -201,7 +201,7 @@ def _read_assistant(blocks: _Blocks, key: str, *, is_last: bool) -> values.Assis
 def _read_call(key: str, block: JsonObject) -> values.ToolCall:
     given = block.get("input")
     if not isinstance(given, dict):
-        raise WrongRequest(f"{key}.tool_use.input", "Input should be a valid dictionary")
+        raise _refused("input", key=f"{key}.tool_use.input")
     arguments = payload.object_text(given, f"{key}.tool_use.input")
     return values.ToolCall(
         payload.text_at(block, "id", key), payload.text_at(block, "name", key), arguments
@@ -218,12 +218,7 @@ def _check_calls(given: Sequence[tuple[str, JsonObject]]) -> None:
             continue
         for block_key, block in _of_type(blocks, "tool_result"):
             if block.get("tool_use_id") not in open_ids:
-                raise WrongRequest(
-                    block_key,
-                    "unexpected `tool_use_id` found in `tool_result` blocks: "
-                    f"{block.get('tool_use_id')}. Each `tool_result` block must have a "
-                    "corresponding `tool_use` block in the previous message.",
-                )
+                raise _refused("unexpected", block.get("tool_use_id"), key=block_key)
         first = itertools.takewhile(lambda one: one[1].get("type") == "tool_result", blocks)
         _check_answers(open_ids, [str(one.get("tool_use_id")) for _, one in first], place)
         open_ids = []
@@ -242,7 +237,7 @@ def _call_ids(blocks: _Blocks) -> list[str]:
     ids: list[str] = []
     for key, block in _of_type(blocks, "tool_use"):
         if block.get("id") in ids:
-            raise WrongRequest(key, "`tool_use` ids must be unique")
+            raise _refused("same ids", key=key)
         ids.append(str(block.get("id")))
     return ids
 
@@ -250,27 +245,15 @@ def _call_ids(blocks: _Blocks) -> list[str]:
 def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
     unanswered = [one for one in open_ids if one not in answered]
     if unanswered:
-        raise WrongRequest(
-            key,
-            "`tool_use` ids were found without `tool_result` blocks immediately after: "
-            f"{', '.join(unanswered)}. Each `tool_use` block must have a corresponding "
-            "`tool_result` block in the next message.",
-        )
+        raise _refused("missing", ", ".join(unanswered), key=key)
     twice = next((one for one in answered if answered.count(one) > 1), None)
     if twice is not None:
-        raise WrongRequest(
-            key,
-            "each tool_use must have a single result. Found multiple `tool_result` blocks with "
-            f"id: {twice}",
-        )
+        raise _refused("twice", twice, key=key)
 
 
 # ---------------------------------------------------------------- replies
 
-_WORDS = replies.FinishWords(
-    "end_turn", "tool_use", "max_tokens", REFUSAL,
-    others="stop_sequence pause_turn compaction model_context_window_exceeded",
-)  # fmt: skip
+_WORDS = replies.FinishWords("anthropic")
 # What a block of each kind holds when it starts, and the delta and its field with which it grows.
 _STARTS: Mapping[str, JsonObject] = {
     "text": {"type": "text", "text": ""},

@@ -10,6 +10,7 @@ import struct
 from binascii import crc32
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
@@ -17,7 +18,7 @@ from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import BlockChange, ErrorWords
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest
 from simloop.world.http import Headers, HttpRequest
 
 _PATH = re.compile(r"/model/([^/]+)/(converse|converse-stream)$")
@@ -120,41 +121,37 @@ def _words(fault: values.Fault) -> ErrorWords:
 
 # ---------------------------------------------------------------- requests
 
-_REFUSALS = replies.PROVIDERS["bedrock refusals"]
+_refused = partial(payload.refusal, "bedrock")
 _Blocks = list[tuple[str, JsonObject]]
-
-
-def _refuse(why: str, *places: object) -> WrongRequest:
-    return WrongRequest("", _REFUSALS[why].format(*places))
 
 
 def _read_messages(body: JsonObject) -> Iterator[values.Message]:
     before, open_ids, given = "", list[str](), list(payload.objects_at(body, "messages"))
     if not given:
-        raise _refuse("first")
+        raise _refused("first")
     for number, (key, message) in enumerate(given):
         role, blocks = payload.text_at(message, "role", key), _blocks(message, key, number)
         if role not in ("user", "assistant"):
-            raise _refuse("role", role, number + 1)
+            raise _refused("role", role, number + 1)
         if role == before or not (before or role == "user"):
-            raise _refuse("turns" if before else "first")
+            raise _refused("turns" if before else "first")
         before = role
         read = [*(_read_user(blocks) if role == "user" else [_read_assistant(blocks)])]
         _check_results(open_ids, read, number)
         open_ids = [call.id for one in read for call in getattr(one, "calls", ())]
         yield from read
         if "toolConfig" not in body and any("toolUse" in each for _, each in blocks):
-            raise _refuse("no tools")
+            raise _refused("no tools")
     _check_results(open_ids, [], len(given))
 
 
 def _blocks(message: JsonObject, key: str, number: int) -> _Blocks:
     blocks = list(payload.objects_at(message, "content", key))
     if not blocks:
-        raise _refuse("empty", number)
+        raise _refused("empty", number)
     for at, (place, block) in enumerate(blocks):
         if "text" in block and not payload.text_at(block, "text", place).strip():
-            raise _refuse("blank", number, at)
+            raise _refused("blank", number, at)
     return blocks
 
 
@@ -162,9 +159,9 @@ def _check_results(open_ids: Sequence[str], read: Sequence[values.Message], numb
     answered = [one.call_id for one in read if isinstance(one, values.ToolMessage)]
     missing = [one for one in open_ids if one not in answered]
     if missing:
-        raise _refuse("missing", number, ", ".join(missing))
+        raise _refused("missing", number, ", ".join(missing))
     if len(answered) > len(open_ids):
-        raise _refuse("too many", number)
+        raise _refused("too many", number)
 
 
 def _read_user(blocks: _Blocks) -> Iterator[values.Message]:
@@ -217,11 +214,7 @@ def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
 
 # ---------------------------------------------------------------- replies
 
-_WORDS = replies.FinishWords(
-    "end_turn", "tool_use", "max_tokens", "content_filtered",
-    others="stop_sequence guardrail_intervened malformed_model_output malformed_tool_use "
-    "model_context_window_exceeded",
-)  # fmt: skip
+_WORDS = replies.FinishWords("bedrock")
 
 
 class _ConverseEncoder(replies.BlockEncoder):

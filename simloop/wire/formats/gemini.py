@@ -10,6 +10,7 @@ import base64
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from simloop import messages as values
@@ -117,14 +118,8 @@ def gemini_error(fault: values.Fault) -> JsonObject:
 
 # ---------------------------------------------------------------- requests
 
-# The refusals are those of google-gemini/gemini-cli#5443, the-open-agent/openagent#1666,
-# egoist/chatwise-releases#250 and langchain-ai/langchain-google#1393.
-_ROLES = "Please use a valid role: user, model."
+_refused = partial(payload.refusal, "gemini")
 _PLACE = "* GenerateContentRequest."
-_UNANSWERED = (
-    "Please ensure that the number of function response parts is equal to the number of function "
-    "call parts of the function call turn."
-)
 _RESULTS = ({"output"}, {"result"}, {"error"})
 """The responses that are one value, as the SDK writes them."""
 
@@ -145,7 +140,7 @@ def _read_contents(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
     for key, content in payload.objects_at(body, "contents"):
         role, parts = payload.text_at(content, "role", key), _parts(content, key)
         if not parts:
-            raise WrongRequest(f"{_PLACE}{key}.parts", "contents.parts must not be empty.")
+            raise _refused("empty", key=f"{_PLACE}{key}.parts")
         last = messages[-1] if messages else None
         if role == "model":
             reply = _read_model(parts, len(calls))
@@ -161,10 +156,10 @@ def _read_contents(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
         elif role in ("user", "function", ""):
             messages += _read_user(parts, unanswered)
         else:
-            raise WrongRequest("", _ROLES)
+            raise _refused("role")
     _check(unanswered)
     if not messages:
-        raise WrongRequest(f"{_PLACE}contents", "contents is not specified")
+        raise _refused("no messages", key=f"{_PLACE}contents")
     instruction = payload.object_at(body, "systemInstruction", "")
     system = [_text(*each) for each in _parts(instruction, "systemInstruction")]
     return "\n".join(system), tuple(messages)
@@ -172,7 +167,7 @@ def _read_contents(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
 
 def _check(unanswered: Sequence[values.ToolCall]) -> None:
     if unanswered:
-        raise WrongRequest("", _UNANSWERED)
+        raise _refused("missing")
 
 
 def _text(key: str, part: JsonObject) -> str:
@@ -217,7 +212,7 @@ def _read_user(
         call = next((each for each in unanswered if own[0] == each.id), None)
         call = call or next((one for one in unanswered if ["", one.name] == own), None)
         if call is None:
-            raise WrongRequest("", _UNANSWERED)
+            raise _refused("missing")
         unanswered.remove(call)
         yield _read_result(call, payload.object_at(result, "response", key), key)
     if said:
@@ -266,13 +261,7 @@ def _schema(value: Any) -> Any:
 
 # ---------------------------------------------------------------- replies
 
-_WORDS = replies.FinishWords(
-    "stop", "stop", "max_tokens", "safety",
-    others="recitation language other blocklist prohibited_content spii malformed_function_call "
-    "image_safety image_prohibited_content image_other no_image image_recitation "
-    "unexpected_tool_call too_many_tool_calls missing_thought_signature malformed_response "
-    "model_armor",
-)  # fmt: skip
+_WORDS = replies.FinishWords("gemini")
 _BLOCKS = {"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR"}
 _MALFORMED = "MALFORMED_FUNCTION_CALL"
 

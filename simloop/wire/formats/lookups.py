@@ -61,13 +61,13 @@ def _embeddings(request: HttpRequest, _: Storage, __: int) -> JsonObject:
     body = payload.body_of(request)
     model, given = payload.text_at(body, "model", ""), body.get("input")
     if not given or not isinstance(given, str | list):
-        raise WrongRequest("input", "'$.input' is invalid. Please check the API reference.")
+        raise payload.refusal("openai", "embedding", key="input")
     is_one = isinstance(given, str) or isinstance(given[0], int)  # of the numbers of its tokens
     inputs = [given] if is_one else given
     texts = [one if isinstance(one, str) else json.dumps(one) for one in inputs]
     count = body.get("dimensions") or _DIMENSIONS.get(model, 1536)
     if not isinstance(count, int) or not 0 < count <= _MOST:
-        raise WrongRequest("dimensions", f"'dimensions' should be between 1 and {_MOST}.")
+        raise payload.refusal("openai", "dimensions", _MOST, key="dimensions")
     is_base64, data = body.get("encoding_format") == "base64", list[JsonObject]()
     for text in texts:
         packed = struct.pack(f"<{count}f", *_vector(text, count))

@@ -6,6 +6,7 @@ client asks for it, `[DONE]`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from simloop import messages as values
@@ -17,6 +18,7 @@ from simloop.world.http import Headers, HttpBody, HttpReply, HttpRequest
 
 # ---------------------------------------------------------------- failed calls of both formats
 
+refused = partial(payload.refusal, "openai")
 _ERRORS = replies.error_words("openai")
 _OF_RESPONSES = _ERRORS | replies.error_words("openai-responses")
 
@@ -134,12 +136,7 @@ def _read_messages(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
     """Return the system prompt and the messages; a later one of the system is one of the user."""
     given = payload.list_at(body, "messages")
     if not given:
-        raise WrongRequest(
-            "messages",
-            "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an "
-            "empty array instead.",
-            "empty_array",
-        )
+        raise refused("no messages", key="messages")
     system: list[str] = []
     messages: list[values.Message] = []
     for key, message in payload.objects_at(body, "messages"):
@@ -165,8 +162,7 @@ def _read_message(message: JsonObject, role: str, key: str) -> values.Message:
         case "assistant":
             return _read_assistant(message, key)
         case _:
-            words = f"Invalid value: '{role}'. Supported values are: {_ROLES}."
-            raise WrongRequest(f"{key}.role", words, "invalid_value")
+            raise refused("role", role, _ROLES, key=f"{key}.role")
 
 
 def _read_assistant(message: JsonObject, key: str) -> values.AssistantMessage:
@@ -175,8 +171,7 @@ def _read_assistant(message: JsonObject, key: str) -> values.AssistantMessage:
     given = payload.objects_at(message, "tool_calls", key)
     calls = tuple(_read_call(call, place) for place, call in given)
     if content is None and not calls and not refusal and not message.get("audio"):
-        words = "Invalid value for 'content': expected a string, got null."
-        raise WrongRequest(f"{key}.content", words)
+        raise refused("no content", key=f"{key}.content")
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     text = payload.content_text(content, f"{key}.content", "") or refusal
     return values.AssistantMessage(text, calls, reasoning if isinstance(reasoning, str) else "")
@@ -198,27 +193,15 @@ def _check_calls(given: Sequence[JsonObject]) -> None:
         if message.get("role") == "tool":
             call_id = message.get("tool_call_id")
             if answered is None:
-                raise WrongRequest(
-                    f"messages.[{index}].role",
-                    "Invalid parameter: messages with role 'tool' must be a response to a "
-                    "preceeding message with 'tool_calls'.",
-                )
+                raise refused("no calls", key=f"messages.[{index}].role")
             if call_id not in open_ids:
-                raise WrongRequest(
-                    f"messages.[{index}].tool_call_id",
-                    f"Invalid parameter: 'tool_call_id' of '{call_id}' not found in 'tool_calls' "
-                    "of previous message.",
-                )
+                raise refused("unexpected", call_id, key=f"messages.[{index}].tool_call_id")
             answered.add(str(call_id))
             continue
         unanswered = [one for one in open_ids if one not in (answered or ())]
         if unanswered:
-            raise WrongRequest(
-                f"messages.[{index}].role" if message else "messages",
-                "An assistant message with 'tool_calls' must be followed by tool messages "
-                "responding to each 'tool_call_id'. The following tool_call_ids did not have "
-                f"response messages: {', '.join(unanswered)}",
-            )
+            place = f"messages.[{index}].role" if message else "messages"
+            raise refused("missing", ", ".join(unanswered), key=place)
         open_ids = [call.get("id", "") for call in message.get("tool_calls") or ()]
         answered = set() if open_ids else None
 
@@ -233,9 +216,7 @@ def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
 # ---------------------------------------------------------------- replies
 
 _DONE = WireEvent("", "[DONE]")
-_WORDS = replies.FinishWords(  # the last is OpenRouter's
-    "stop", "tool_calls", "length", "content_filter", "error", others="function_call"
-)
+_WORDS = replies.FinishWords("openai-chat")
 
 
 class _ChatEncoder(replies.BlockEncoder):

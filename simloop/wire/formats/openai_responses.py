@@ -13,11 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 
 from simloop import messages as values
 from simloop.wire.formats import payload, replies
-from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error
+from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error, refused
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import REFUSAL, BlockChange, ReplyBlock
 from simloop.wire.formats.storage import Turn
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest
 from simloop.world.http import HttpRequest
 
 _ALONE = Turn()
@@ -101,11 +101,6 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 # ---------------------------------------------------------------- requests
 
-_NO_INPUT = (
-    """One of "input" or "previous_response_id" or 'prompt' or 'conversation_id' """
-    "must be provided."
-)
-
 
 class _Reader:
     def __init__(self) -> None:
@@ -148,15 +143,13 @@ class _Reader:
             self.messages.append(values.UserMessage(text))
         else:
             known = "'assistant', 'system', 'developer', and 'user'"
-            words = f"Invalid value: '{role}'. Supported values are: {known}."
-            raise WrongRequest(f"{key}.role", words, "invalid_value")
+            raise refused("role", role, known, key=f"{key}.role")
 
     def _read_result(self, item: JsonObject, key: str) -> None:
         self._end_reply()
         call_id, output = payload.text_at(item, "call_id", key), item.get("output")
         if call_id not in self._call_ids:
-            message = f"No tool call found for function call output with call_id {call_id}."
-            raise WrongRequest("input", message)
+            raise refused("no call", call_id, key="input")
         self._answered.append(call_id)
         if isinstance(output, dict):
             output = [output]
@@ -183,10 +176,10 @@ class _Reader:
     def conversation(self) -> tuple[str, tuple[values.Message, ...]]:
         self._end_reply()
         if not self.messages and not self.system:
-            raise WrongRequest("input", _NO_INPUT, "missing_required_parameter")
+            raise refused("no input", key="input")
         for call_id in self._call_ids:
             if call_id not in self._answered:
-                raise WrongRequest("input", f"No tool output found for function call {call_id}.")
+                raise refused("no output", call_id, key="input")
         if not self.messages:  # a request has a message for the model to answer
             self.messages.append(values.UserMessage(self.system.pop()))
         return "\n\n".join(self.system), tuple(self.messages)

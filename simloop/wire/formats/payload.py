@@ -6,6 +6,7 @@ text such as `[image]`. Text is free of lone surrogates, which JSON can carry bu
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -33,6 +34,11 @@ _NAMES = {
     "document": "file",
 }  # fmt: skip
 
+PROVIDERS: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("words.json").read_text("utf-8")
+)
+"""The words of providers for errors, refusals and finishes, with their sources."""
+
 
 def wire_json(value: object) -> str:
     """Return `value` as JSON without spaces, its keys in the order in which they were set."""
@@ -41,6 +47,13 @@ def wire_json(value: object) -> str:
     except UnicodeEncodeError:  # a lone surrogate
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         return writable(text)
+
+
+def refusal(provider: str, why: str, *given: object, key: str = "") -> WrongRequest:
+    """Return the refusal of a provider in its own words, into which `given` are put."""
+    row = PROVIDERS[f"{provider} refusals"][why]
+    message = row["message"].format(*given)
+    return WrongRequest(key, message, row.get("code", ""), status=row.get("status", 400))
 
 
 def body_of(request: HttpRequest) -> JsonObject:
@@ -99,7 +112,7 @@ def model_of(body: JsonObject) -> str:
     """Return the name of the model that a request asks."""
     model = text_at(body, "model", "")
     if not model:
-        raise WrongRequest("model", "you must provide a model parameter")
+        raise refusal("openai", "no model", key="model")
     return model
 
 

@@ -5,11 +5,9 @@ take the place of what the script leaves out. Shapes, types and codes are the pr
 messages of OpenAI and Anthropic are worded like theirs, and were not compared with recorded ones.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from msgspec import UNSET
@@ -17,7 +15,7 @@ from msgspec import UNSET
 from simloop import messages as values
 from simloop.escape import writable
 from simloop.messages import json_value
-from simloop.wire.formats.payload import JsonObject, wire_json
+from simloop.wire.formats.payload import PROVIDERS, JsonObject, wire_json
 from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
 from simloop.world.faults import status_text
@@ -223,9 +221,10 @@ class BlockEncoder(ABC):
 class FinishWords:
     """The words of a format: one for each reason that it can say, and all that it knows."""
 
-    def __init__(self, *words: str, others: str) -> None:
-        self._by_reason = dict(zip(_SAID, words, strict=False))
-        self.known = frozenset((*words, *others.split()))
+    def __init__(self, format_name: str) -> None:
+        words = PROVIDERS["finishes"][format_name]
+        self._by_reason: dict[str, str] = {key: words[key] for key in words if key != "others"}
+        self.known = frozenset((*self._by_reason.values(), *words["others"]))
 
     def word(self, finish: values.Finish) -> str:
         """Return the word for a finish; one that nobody knows goes out as it is."""
@@ -234,12 +233,6 @@ class FinishWords:
             return word
         return self._by_reason.get(finish.reason) or finish.raw or finish.reason.value
 
-
-_SAID = (
-    values.FinishReason.STOP, values.FinishReason.TOOL_CALLS, values.FinishReason.LENGTH,
-    values.FinishReason.CONTENT_FILTER, values.FinishReason.ERROR,
-)  # fmt: skip
-"""The reasons, in the order of a format's words; few formats have one for the last."""
 
 INVALID = "invalid_request_error"
 OVERFLOW = "context_length_exceeded"
@@ -268,10 +261,6 @@ class ErrorWords(NamedTuple):
 def status_of(fault: values.Fault) -> int:
     """Return the status of a fault; one without gets that of its code, or 500."""
     return STATUSES.get(fault.code, 500) if fault.status is UNSET else fault.status
-
-
-PROVIDERS = json.loads(Path(__file__).with_name("errors.json").read_text("utf-8"))
-"""The words of providers for errors and refusals, with their sources."""
 
 
 def error_words(provider: str) -> dict[int | str, ErrorWords]:

@@ -9,23 +9,16 @@ OpenAIResponseAgentThreadTests.cs in microsoft/semantic-kernel (a response that 
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from simloop.wire.formats import payload
 from simloop.wire.formats.payload import JsonObject
-from simloop.wire.formats.wire_format import WrongRequest
 
 Items = tuple[JsonObject, ...]
 KeptResponse = tuple[JsonObject, Items]
 """A response as it was sent, and all items that the model had seen."""
-_BOTH = (  # the provider names no parameter first, and cuts the name of the other
-    "Mutually exclusive parameters: ''. "
-    "Ensure you are only providing one of: 'pre..._id' or 'conversation'."
-)
-_NO_ITEM = (
-    "Item with id '{0}' not found. Items are not persisted when `store` is set to false. "
-    "Try again with `store` set to true, or remove this item from your input."
-)
+_refused = partial(payload.refusal, "openai")
 
 
 class Turn(NamedTuple):
@@ -54,11 +47,10 @@ class Storage:
         named = name if isinstance(name, dict) else {"id": name}
         conversation = payload.text_at(named, "id", "conversation")
         if previous and conversation:
-            raise WrongRequest("", _BOTH, "mutually_exclusive_parameters")
+            raise _refused("both")
         before = self.conversation(conversation) if conversation else ()
         if previous and previous not in self.responses:
-            words = f"Previous response with id '{previous}' not found."
-            raise WrongRequest("previous_response_id", words, "previous_response_not_found")
+            raise _refused("no previous", previous, key="previous_response_id")
         if previous:
             response, seen = self.responses[previous]
             before = (*seen, *response["output"])
@@ -77,13 +69,13 @@ class Storage:
     def response(self, name: str) -> KeptResponse:
         """Return a response by its id. Raises WrongRequest."""
         if name not in self.responses:
-            raise WrongRequest("", f"Response with id '{name}' not found.", status=404)
+            raise _refused("no response", name)
         return self.responses[name]
 
     def conversation(self, name: str) -> Items:
         """Return the items of a conversation by its id. Raises WrongRequest."""
         if name not in self.conversations:
-            raise WrongRequest("", f"Conversation with id '{name}' not found.", status=404)
+            raise _refused("no conversation", name)
         return self.conversations[name]
 
     def begin(self, items: Sequence[JsonObject]) -> str:
@@ -106,7 +98,7 @@ class Storage:
             return item
         name = payload.text_at(item, "id", "input")
         if name not in self._output:
-            raise WrongRequest("input", _NO_ITEM.format(name), status=404)
+            raise _refused("no item", name, key="input")
         return self._output[name]
 
 
