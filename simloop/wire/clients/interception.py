@@ -168,11 +168,7 @@ def _agents_tracing(module: Any) -> Iterator[_Patch]:
 class _InOrder(dict[Any, None]):
     """A set in the order of its additions."""
 
-    def add(self, each: Any) -> None:
-        self[each] = None
-
-    def remove(self, each: Any) -> None:
-        del self[each]
+    add, remove = dict.setdefault, dict.__delitem__
 
     def discard(self, each: Any) -> None:
         self.pop(each, None)
@@ -246,28 +242,17 @@ class Interception:
         others = (finder for finder in sys.meta_path if finder is not self)
         found = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next((spec for spec in found if spec is not None), None)
-        if spec is not None and spec.loader is not None:
-            # No subclass of `importlib.abc.Loader`, whose module imports a dozen others.
-            patching: Any = _Loader(spec.loader, self.patch)
-            spec.loader = patching
+        loader: Any = None if spec is None else spec.loader
+
+        def executing(module: ModuleType) -> None:
+            del loader.exec_module  # the loader may be that of other modules, too
+            loader.exec_module(module)
+            if module.__name__ == fullname:
+                self.patch(module)
+
+        if loader is not None:
+            loader.exec_module = executing
         return spec
-
-
-class _Loader:
-    def __init__(self, loader: Any, patch: Callable[[ModuleType], None]) -> None:
-        self._loader = loader
-        self._patch = patch
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        self._patch(module)
 
 
 interception = Interception()
