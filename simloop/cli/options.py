@@ -21,8 +21,8 @@ Decorator = Callable[[Command], Command]
 
 _NAMES = "a design, a version of one (opencode@1.18.34), or module:attribute"
 _INSTEAD = f"Use this loop instead of the scenario's: {_NAMES}"
-_SETTINGS = ("seed", "loop", "judge_as", "loop_options", "expect_on", "isolate")
-_OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option", "expect_on": "--expect"}
+_SETTINGS = ("seed", "loop", "judge_as", "loop_options", "isolate")
+_OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option"}
 
 
 class Target(Struct, frozen=True):
@@ -159,15 +159,6 @@ loop_options = click.option(
     },
     help="An option of the loop, as in a scenario under `loops`; may be repeated.",
 )
-_EXPECT = click.option(
-    "--expect",
-    "expect_on",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    callback=lambda _, __, file: None if file is None else catalog.load_expectations(file),
-    help="Take expectations from this file: below the name of a bundled scenario, the keys of "
-    "`expect`. Scenarios that the file does not name keep their own expectations.",
-)
 _ISOLATE = click.option(
     "--isolate",
     is_flag=True,
@@ -227,7 +218,7 @@ def _settings(loop: Decorator, command: Command) -> Command:
         given = {name: values.pop(name) for name in _SETTINGS if name in values}
         return command(given=given, **values)
 
-    return _SEED(loop(_JUDGE_AS(loop_options(_EXPECT(with_settings)))))
+    return _SEED(loop(_JUDGE_AS(loop_options(with_settings))))
 
 
 def run_settings(command: Command) -> Command:

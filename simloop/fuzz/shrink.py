@@ -127,7 +127,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         scenario = self.plan.by_itself()
-        gone = {"seed", "expect_on"}
+        gone = {"seed"}
         gone |= {"loop", "loop_options", "judge_as"} if self.plan.loop.has_name else set()
         given = {key: each for key, each in self.plan.given.items() if key not in gone}
         self._given = cast("RunOptions", given)

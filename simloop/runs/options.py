@@ -9,7 +9,6 @@ from simloop.errors import ScenarioError
 from simloop.kernel.machine import Machine
 from simloop.kernel.policies import TokenEstimator
 from simloop.kernel.retry import RetryPolicy
-from simloop.scenario.catalog import Expectations
 from simloop.scenario.programs import ScriptedProgram, check_given
 from simloop.scenario.schema import Scenario
 from simloop.world.agent import Agent
@@ -26,26 +25,23 @@ class RunOptions(TypedDict, total=False):
     `seed` and `loop` (a name; a Machine, or a class or function that makes one from Limits; or an
     agent, or a class or function that makes one) replace those of the scenario. `judge_as` is the
     bundled design whose expectations hold for a loop of the user's own; `loop_options` replace
-    single options of the loop. `expect_on` has expectations for this loop by names of bundled
-    scenarios; a machine or an agent may have them as an attribute of that name. `tools` (functions
-    or Tools), `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a
-    function, or an object with `stream`) answers instead of a script. `services` answer HTTP
-    requests by the address of a service: each is an ASGI or a WSGI app, or a function that takes an
-    HttpRequest and returns an Answer, text, bytes or JSON. `retry` and `estimate_tokens`
-    replace the policy and the estimate. Such code runs sealed: time, dates and randomness are
-    virtual. With `keep_bodies` the raw bodies of requests over HTTP are kept: see `Result.bodies`.
-    With `isolate` the run is made in a fork of this process, so that nothing of it is left for the
-    next one. `unscripted` replaces that of the scenario. `programs` has more scripts of programs by
-    their command lines: a function `(args, stdin) -> Completed` or `(args) -> Completed`, a
-    Program, or a list of them in order. `endpoint` makes the Endpoint that answers requests over
-    HTTP in the place of simloop's own.
+    single options of the loop. `tools` (functions or Tools), `hooks` and `callbacks` are Python
+    code that joins the scripted ones. `model` (a function, or an object with `stream`) answers
+    instead of a script. `services` answer HTTP requests by the address of a service: each is an
+    ASGI or a WSGI app, or a function that takes an HttpRequest and returns an Answer, text, bytes
+    or JSON. `retry` and `estimate_tokens` replace the policy and the estimate. Such code runs
+    sealed: time, dates and randomness are virtual. With `keep_bodies` the raw bodies of requests
+    over HTTP are kept: see `Result.bodies`. With `isolate` the run is made in a fork of this
+    process, so that nothing of it is left for the next one. `unscripted` replaces that of the
+    scenario. `programs` has more scripts of programs by their command lines: a function `(args,
+    stdin) -> Completed` or `(args) -> Completed`, a Program, or a list of them in order. `endpoint`
+    makes the Endpoint that answers requests over HTTP in the place of simloop's own.
     """
 
     seed: int | None
     loop: GivenLoop | None
     judge_as: str
     loop_options: Mapping[str, Any]
-    expect_on: Expectations | Mapping[str, Any] | None
     tools: Tools
     hooks: Hooks | None
     callbacks: Callbacks | None

@@ -58,9 +58,10 @@ class Plan:
         try:
             self.loop = loop = loop_of(scenario, given)
             self.scenario = scenario = loop.scenario
-            names, first = (loop.name, loop.judge_as), (given.get("expect_on"), loop.expect_on)
-            is_agent = loop.machine is None
-            self.expected = catalog.expectations(scenario, *names, first, is_agent=is_agent)
+            names, is_agent = (loop.name, loop.judge_as), loop.machine is None
+            self.expected = catalog.expectations(
+                scenario, *names, loop.expect_on, is_agent=is_agent
+            )
             if scenario.unscripted == "fail" and self.expected.refused is None:
                 self.expected = self.expected.model_copy(update={"refused": []})
             _check_restarts(scenario, loop)
@@ -526,13 +527,10 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
     """Return the command that repeats a run, or the call if a file or a name is missing."""
     loop: GivenLoop = given.get("loop") or scenario.loop
     judge_as, options = given.get("judge_as") or "", given.get("loop_options") or {}
-    expect_on = given.get("expect_on")
-    file = expect_on.path if isinstance(expect_on, catalog.Expectations) else ""
-    if scenario.path and isinstance(loop, str) and (file or not expect_on):
+    if scenario.path and isinstance(loop, str):
         flags = [("--loop", loop)] if loop != scenario.loop else []
         flags += [("--judge-as", judge_as)] if judge_as else []
         flags += [("--option", f"{key}={_written(value)}") for key, value in options.items()]
-        flags += [("--expect", file)] if file else []
         after = "".join(f" {flag} {shlex.quote(word)}" for flag, word in flags)
         after += " --isolate" * bool(given.get("isolate"))
         return f"simloop {verb} {shlex.quote(scenario.path)} --seed {seed}{after}"
@@ -542,7 +540,6 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
         words.append(f"loop={loop!r}" if isinstance(loop, str) else f"loop={_called(loop)}")
     words += [f"judge_as={judge_as!r}"] if judge_as else []
     words += [f"loop_options={options!r}"] if options else []
-    words += ["expect_on=expect_on"] if expect_on else []
     words += ["isolate=True"] if given.get("isolate") else []
     return f"{call}({', '.join((source, f'seed={seed}', *words))})"
 

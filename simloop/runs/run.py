@@ -285,7 +285,7 @@ class Simulation:
         name, loop = name_of(self.scenario.path), self.loop
         place = f"under expect_on: {loop.name}"
         if name and loop.is_own:  # nobody can change the file
-            place = f"to its `expect_on` or to a file for --expect: {name}"
+            place = f"to its `expect_on`: {name}"
         return f"if this is right, add {place}: {stated}"
 
     def on_clock(self, main: Coroutine[Any, Any, T]) -> T:

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from simloop.errors import ScenarioError
-from simloop.scenario import fields, loader, schema, yaml
+from simloop.scenario import loader, schema
 from simloop.scenario.expect import Expect, ExpectedCounters
-from simloop.scenario.mistakes import did_you_mean, together, validated
+from simloop.scenario.mistakes import did_you_mean
 
 SUFFIX = ".simloop.yaml"
 _ALIKE = 0.7  # at the default of 0.6, `nope` matches `openai`
@@ -150,35 +150,17 @@ def _names_in(folder: Path) -> dict[str, str]:
     return {str(path): name for name, path in _paths_in(folder).items()}
 
 
-class Expectations(Struct, frozen=True):
-    """Expectations of bundled scenarios by their names; `path` names the file that states them."""
-
-    by_name: Mapping[str, Expect]
-    path: str
-
-
-def load_expectations(path: Path) -> Expectations:
-    """Read a file of expectations. Raises ScenarioError with the place of each mistake."""
-    document = yaml.read_yaml_file(path)
-    by_name: dict[str, Expect] = validated(document, dict[str, fields.Lax[Expect]])
-    if wrong := _unknown(by_name):
-        for each in wrong:
-            document.put_place(each, (each.key,), key=True)
-        raise together(wrong)
-    return Expectations(by_name, str(path))
-
-
 def expectations(
-    scenario: schema.Scenario, loop: str, judge_as: str, first: Iterable[Any], *, is_agent: bool
+    scenario: schema.Scenario, loop: str, judge_as: str, own: Any, *, is_agent: bool
 ) -> Expect:
-    """Return the expectations for `loop`: those in `first` go before those of the scenario.
+    """Return the expectations for `loop`: its `own`, or else those of the scenario.
 
-    `first` has each `expect_on` that is given, or None. Raises ScenarioError.
+    `own` is the attribute `expect_on` of a loop of the user's own: expectations by the names of
+    bundled scenarios, or None. Raises ScenarioError.
     """
-    for given in first:
-        expect = None if given is None else stated(given, scenario)
-        if expect is not None:
-            return expect
+    expect = None if own is None else stated(own, scenario)
+    if expect is not None:
+        return expect
     expect = scenario.expected_of(loop, judge_as)
     is_for_all = is_agent and expect is scenario.expect
     if is_for_all and scenario.path and name_of(scenario.path):
@@ -193,24 +175,16 @@ def without_engine(expect: Expect) -> Expect:
 
 
 def stated(given: Any, scenario: schema.Scenario) -> Expect | None:
-    """Return what a file or Python expects of a scenario, or None. Raises ScenarioError."""
-    if isinstance(given, Expectations):
-        return given.by_name.get(name_of(scenario.path))
+    """Return what the author of a loop expects of a scenario, or None. Raises ScenarioError."""
     if not isinstance(given, Mapping):
         message = f"expectations are a mapping, not {type(given).__name__}"
         hint = "such as {'retry/rate-limit': {'outcome': 'failed'}}"
         raise ScenarioError(message, key="expect_on", hint=hint)
-    if wrong := _unknown(given, "expect_on."):
-        raise together(wrong)
+    known = bundled_names()
+    for name in given:
+        if name not in known:
+            message = f"there is no bundled scenario `{name}`"
+            hint = f"{did_you_mean(str(name), known)} see them with: simloop list".lstrip()
+            raise ScenarioError(message, key=f"expect_on.{name}", hint=hint)
     name = name_of(scenario.path)
     return loader.expected(given[name], f"expect_on.{name}") if name in given else None
-
-
-def _unknown(names: Iterable[Any], before: str = "") -> list[ScenarioError]:
-    known, found = bundled_names(), list[ScenarioError]()
-    for name in (each for each in names if each not in known):
-        own = "see them with: simloop list; a file of your own has its own expect"
-        hint = f"{did_you_mean(str(name), known)} {own}".lstrip()
-        key, message = f"{before}{name}", f"there is no bundled scenario `{name}`"
-        found.append(ScenarioError(message, key=key, hint=hint))
-    return found

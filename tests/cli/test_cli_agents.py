@@ -13,7 +13,6 @@ from simloop.trace.codec import read_trace
 
 AGENTS = Path(__file__).parents[1] / "agents"
 NATIVE = "native:Native"
-EXPECTED = str(AGENTS / "native.expect.yaml")
 OTHERS = """
 from simloop.messages import UserMessage
 
@@ -81,8 +80,7 @@ def test_without_its_expectations_it_fails_in_those_that_expect_other_decisions(
     )
     checked = cli("check", "finish-reasons/content-filter", "--loop", "bare:Bare")
     assert (checked.exit_code, "expected content-filtered" in checked.stdout) == (1, True)
-    given = ("--loop", "bare:Bare", "--expect", EXPECTED)
-    assert cli("check", "finish-reasons/content-filter", *given).exit_code == 0
+    assert cli("check", "finish-reasons/content-filter", "--loop", NATIVE).exit_code == 0
 
 
 def test_its_trace_is_recorded_shown_compared_and_replayed(cli: Cli) -> None:
@@ -166,47 +164,7 @@ def test_the_trace_of_an_agent_has_no_counters_and_no_limits_but_the_wall_clock(
     assert trace.header.loop == NATIVE
 
 
-# Expectations in a file
-
-
-def expectations(text: str) -> tuple[str, str]:
-    Path("e.yaml").write_text(text, "utf-8")
-    return "--expect", "e.yaml"
-
-
-@pytest.mark.parametrize("verb", ["run", "check", "record", "compare"])
-def test_every_verb_judges_by_a_file_of_expectations(cli: Cli, verb: str) -> None:
-    given = (verb, "retry/rate-limit", "--loop", NATIVE)
-    assert cli(*given, *expectations("retry/rate-limit: {text: Hello.}")).exit_code == 0
-    wrong = cli(*given, *expectations("retry/rate-limit: {text: Bye.}"))
-    assert (wrong.exit_code, "expected 'Bye.', got 'Hello.'" in wrong.stdout) == (1, True)
-    assert "--expect e.yaml" in " ".join(wrong.output.split())
-
-
-def test_mistakes_in_the_file_are_all_shown_with_their_places(cli: Cli) -> None:
-    text = "retry/rate-limt: {text: a}\nretry/auth: {texts: a}\n"
-    wrong = cli("check", "all", "--loop", NATIVE, *expectations(text))
-    assert wrong.exit_code == 2
-    assert "e.yaml:2:14: 'retry/auth'.texts: unknown key (did you mean `text`?)" in wrong.output
-    other = expectations("retry/rate-limt: {text: a}\na.simloop.yaml: {}\n")
-    wrong = cli("check", "all", "--loop", NATIVE, *other)
-    assert wrong.exit_code == 2
-    assert "e.yaml:1:1:" in wrong.output
-    assert "there is no bundled scenario `retry/rate-limt` (did you mean `retry/rate-limit`?" in (
-        wrong.output
-    )
-    assert "e.yaml:2:1:" in wrong.output
-    missing = cli("check", "all", "--loop", NATIVE, "--expect", "no.yaml")
-    assert (missing.exit_code, "no.yaml" in missing.output) == (2, True)
-
-
-def test_expectations_are_for_one_loop(cli: Cli) -> None:
-    listed = expectations("retry/auth: {}")
-    refused = cli("compare", "quickstart", *listed)
-    assert (refused.exit_code, "--expect is for" in refused.output) == (2, True)
-
-
 def test_what_does_not_fit_a_bundled_script_says_where_to_expect_it(cli: Cli) -> None:
     ran = cli("check", "retry/retry-after", "--loop", "others:plain")
-    advice = "or to a file for --expect: retry/retry-after: {outcome: failed, unused: 1}"
+    advice = "add to its `expect_on`: retry/retry-after: {outcome: failed, unused: 1}"
     assert advice in " ".join(ran.output.split())

@@ -42,11 +42,12 @@ def test_it_runs_and_its_timeline_has_the_requests_the_tool_and_the_end(cli: Cli
 
 def test_the_expectations_of_its_owner_hold_for_a_bundled_scenario(cli: Cli) -> None:
     name = "retry/rate-limit"
-    (line,) = re.findall(rf"^{name}: .*$", PAGE.read_text("utf-8"), re.MULTILINE)
-    Path("mine.yaml").write_text(line)
-    Path("wrong.yaml").write_text(f"{name}: {{outcome: failed}}")
-    assert cli("check", name, "--loop", LOOP, "--expect", "wrong.yaml").exit_code == 1
-    assert cli("check", name, "--loop", LOOP, "--expect", "mine.yaml").exit_code == 0
+    (line,) = re.findall(r"^expect_on = .*$", PAGE.read_text("utf-8"), re.MULTILINE)
+    module, _, agent = LOOP.partition(":")
+    for owner, said in (("mine", line), ("wrong", line.replace("completed", "failed"))):
+        Path(f"{owner}.py").write_text(f"from {module} import {agent} as agent\nagent.{said}\n")
+    assert cli("check", name, "--loop", "wrong:agent").exit_code == 1
+    assert cli("check", name, "--loop", "mine:agent").exit_code == 0
 
 
 def test_a_plain_function_that_may_be_an_agent_is_told_how_one_is_written(cli: Cli) -> None:

@@ -52,7 +52,7 @@ def test_an_argument_that_there_is_not_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ScenarioError) as refused:
         run(scenario, tols=[])  # type: ignore[call-arg]
     assert refused.value.message == "there is no argument `tols`"
-    assert refused.value.hint.startswith("there are seed, loop, judge_as, loop_options, expect_on")
+    assert refused.value.hint.startswith("there are seed, loop, judge_as, loop_options, tools")
 
 
 def test_a_trace_names_the_python_code_that_its_run_needed() -> None:
