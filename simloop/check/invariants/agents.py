@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from math import inf
 from typing import Any
 
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import WHOLE
 from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.kernel.errorclass import ErrorClass, class_of_status
@@ -145,12 +145,11 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
             )
 
 
-@invariant(
+@of_agents(
     "An agent retries no earlier than the Retry-After of the failure allows, and within an hour, "
     "unless the failure asks for a longer wait.",
     "BUGS.md C1, C3",
     sees=[Request],
-    needs=[Need.AGENT],
 )
 def retry_after_respected(subject: Subject, entry: Any) -> str:
     """A longer wait is a wait in the wrong unit, or a backoff without a cap.
@@ -178,11 +177,10 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
     return f"{sent} {waited / _HOUR_NS:.1f} hours after a failure that asked for {wait}"
 
 
-@invariant(
+@of_agents(
     "An agent makes at most two retries in a row without a wait.",
     "BUGS.md C1, A11",
     sees=[Prompt, MainRequest],
-    needs=[Need.AGENT],
 )
 def repeated_retries_wait(subject: Subject) -> Watch:
     """Two immediate retries may help after a lost connection; three in a row do harm."""
@@ -201,11 +199,10 @@ def repeated_retries_wait(subject: Subject) -> Watch:
             return f"request {entry.number} is retry {count} in a row without a wait"
 
 
-@invariant(
+@of_agents(
     "An agent does not repeat a request that failed permanently.",
     "BUGS.md C7, B15, C1",
     sees=[Request],
-    needs=[Need.AGENT],
 )
 def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     """A bad request or a wrong key fails again, unless its words tell of a rate limit.
@@ -232,11 +229,10 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     return f"request {entry.number} repeats one that failed permanently: {words}"
 
 
-@invariant(
+@of_agents(
     "A run of an agent does not fail by a mistake in its code, such as a KeyError.",
     "BUGS.md D16, D17, D18",
     sees=[Ended],
-    needs=[Need.AGENT],
 )
 def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
     """A model may call a tool that does not exist, or write arguments that are no JSON.
@@ -419,11 +415,10 @@ def no_empty_answers(subject: Subject, entry: Any) -> str:
     return f"the run is completed without words, and the reply to request {number} has none"
 
 
-@invariant(
+@of_agents(
     "A further prompt reaches the model: its run does not fail before it sends a request.",
     "BUGS.md D1, D2, E9; pydantic-ai #4728, #7977",
     sees=[Prompt, Request, RequestRefused, Ended],
-    needs=[Need.AGENT],
 )
 def further_prompts_reach_the_model(subject: Subject) -> Watch:
     """A call without a result, or half a reply, may make a conversation unusable for ever.
@@ -445,11 +440,10 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
             return f"the run of the prompt {said!r:.60} sends no request: {entry.message:.120}"
 
 
-@invariant(
+@of_agents(
     "An agent does not fail after the model has answered.",
     "BUGS.md D16, D17, E4",
     sees=[Prompt, Queued, Ended],
-    needs=[Need.AGENT],
     begins=[Queued, Ended],
 )
 def no_failure_after_an_answer(subject: Subject) -> Watch:
@@ -480,11 +474,10 @@ def is_answer(reply: ReceivedReply) -> bool:
     return reply.finish is FinishReason.STOP and bool(reply.text.strip())
 
 
-@invariant(
+@of_agents(
     "An agent without limits gives up after 25 useless replies in a row.",
     "BUGS.md A1, A2, A7, A10, A13, A15, C1",
     sees=[Prompt, Request],
-    needs=[Need.AGENT],
 )
 def agent_stops_without_progress(subject: Subject) -> Watch:
     """The bound holds in the place of `max_steps` and `max_error_count`, if neither is declared."""
@@ -505,11 +498,10 @@ def agent_stops_without_progress(subject: Subject) -> Watch:
             return f"request {entry.number} is sent after {count} useless replies in a row"
 
 
-@invariant(
+@of_agents(
     "An agent does not block the event loop for a second or more.",
     "asyncio, Running Blocking Code",
     sees=[LoopBlocked],
-    needs=[Need.AGENT],
 )
 def event_loop_not_blocked(_: Subject, entry: LoopBlocked) -> str:
     """While the loop is blocked, no other task runs, and no timeout or abort can end the call.
@@ -519,11 +511,10 @@ def event_loop_not_blocked(_: Subject, entry: LoopBlocked) -> str:
     return f"a call blocks the event loop for {clock(entry.took_ns)} at {entry.place}"
 
 
-@invariant(
+@of_agents(
     "No task of an agent fails without any code that looks at its exception.",
     "asyncio, Detect never-retrieved exceptions",
     sees=[LeftBehind],
-    needs=[Need.AGENT],
 )
 def no_failure_unseen(_: Subject, entry: LeftBehind) -> str:
     """The agent goes on without the work of the task, and only a log tells of it, or nothing."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator, Iterable
 from enum import StrEnum
+from functools import partial
 from inspect import signature
 from typing import Any, TypeAlias, get_args
 
@@ -100,3 +101,7 @@ def invariant(
         return Invariant(name, sentence, source, kinds, needed, watch, check, begun)
 
     return make
+
+
+of_agents = partial(invariant, needs=[Need.AGENT])
+"""`invariant` for a property of agents of the user's own."""

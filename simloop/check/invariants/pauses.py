@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.invariant import Watch, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.check.invariants.tools import described
 from simloop.messages import ToolCall as Call
@@ -36,11 +36,10 @@ def _work_of(entry: Any) -> _Work:
     return entry.name, entry.arguments.encode() if value is None else canonical_json(value)
 
 
-@invariant(
+@of_agents(
     "A tool that has run before a pause does not run again after it, unless the model asks again.",
     "BUGS.md C10, D14; langgraph #3126",
     sees=[Prompt, Restarted, ToolCall, ToolStarted, ToolResult],
-    needs=[Need.AGENT],
     begins=[ToolCall],
 )
 def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
@@ -81,11 +80,10 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
             ended, since, running, due = Counter(), Counter(), {}, set()
 
 
-@invariant(
+@of_agents(
     "An answer of the user reaches the call that asked for it.",
     "BUGS.md D9; langgraph #6533",
     sees=[Prompt, Restarted, Input, ToolCall, ToolStarted, MainRequest, Ended],
-    needs=[Need.AGENT],
     begins=[ToolCall, Input],
 )
 def answers_reach_their_calls(subject: Subject) -> Watch:

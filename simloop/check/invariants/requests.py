@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.invariant import Watch, invariant, of_agents
 from simloop.check.invariants.subject import (
     MORE_RESULTS,
     NO_RESULT,
@@ -188,12 +188,11 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     )
 
 
-@invariant(
+@of_agents(
     "A request that offers tools has the system prompt that the one before it has, and a retry "
     "offers the tools that the failed request offers.",
     "BUGS.md B10, B12",
     sees=[MainRequest],
-    needs=[Need.AGENT],
 )
 def prompt_and_tools_kept(subject: Subject) -> Watch:
     """A compaction may drop the first message, which is the system prompt, and so may a retry."""
@@ -216,11 +215,10 @@ def prompt_and_tools_kept(subject: Subject) -> Watch:
                 return f"request {entry.number} repeats request {before.number} without its tools"
 
 
-@invariant(
+@of_agents(
     "A history is not replaced by the words of a failed model call, or by an empty summary.",
     "BUGS.md B1, B10, B18",
     sees=[entries.Prompt, entries.Queued, MainRequest],
-    needs=[Need.AGENT],
 )
 def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     """A request for a summary offers no tools, and stands between two that do.
@@ -393,11 +391,10 @@ def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     return _told(subject, lambda reply: reply.fault is None and reply.finish is None)
 
 
-@invariant(
+@of_agents(
     "A request contains each message of the conversation at most once.",
     "BUGS.md B6, C13, D22",
     sees=[entries.Prompt, entries.Queued, entries.Request],
-    needs=[Need.AGENT],
 )
 def no_duplicate_messages(subject: Subject) -> Watch:
     """Messages that were said several times with the same words may occur as often."""
@@ -436,11 +433,10 @@ def _words(message: Message) -> tuple[type, str]:
     return type(message), "" if called or type(message) is ToolMessage else message.text
 
 
-@invariant(
+@of_agents(
     "The system prompt stands once in a request.",
     "mcp-agent #89",
     sees=[entries.Request],
-    needs=[Need.AGENT],
 )
 def one_system_prompt(subject: Subject, entry: Any) -> str:
     """A provider joins a second one to the first, or reads it as a message of the user."""
@@ -457,12 +453,11 @@ def one_system_prompt(subject: Subject, entry: Any) -> str:
     ) else ""  # fmt: skip
 
 
-@invariant(
+@of_agents(
     "A reply in the context contains the text of one model reply, without the text of an "
     "earlier one.",
     "BUGS.md C13, D6",
     sees=[MainRequest],
-    needs=[Need.AGENT],
 )
 def no_merged_replies(subject: Subject) -> Watch:
     """An agent must clear the collected text before it reads the next stream.

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from simloop.check.invariants.agents import reply_before
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of
 from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage, json_value
 from simloop.messages import Request as SentRequest
@@ -105,11 +105,10 @@ def changes_made_once(subject: Subject) -> Watch:
                 return f"{described(entry)} is run {runs}; the model has asked for {calls}"
 
 
-@invariant(
+@of_agents(
     "A service that refuses a request is not sent it again, unless the model calls a tool again.",
     "BUGS.md C7, B15",
     sees=[Request, ServiceRequest, ServiceReply],
-    needs=[Need.AGENT],
     begins=[ServiceRequest],
 )
 def refused_changes_not_repeated(_: Subject) -> Watch:
@@ -223,11 +222,10 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
     return ""
 
 
-@invariant(
+@of_agents(
     "A tool of an agent runs only with arguments that its schema allows.",
     "BUGS.md A9, A10, D11",
     sees=[ToolStarted],
-    needs=[Need.AGENT],
 )
 def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
     """The schema is that in the newest request. An agent reports other arguments to the model."""
@@ -241,11 +239,10 @@ def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
     return f"{described(entry)} runs, and the schema in the request does not allow these"
 
 
-@invariant(
+@of_agents(
     "A tool gets no required argument that its call lacks.",
     "BUGS.md D11",
     sees=[ToolStarted],
-    needs=[Need.AGENT],
 )
 def no_arguments_invented(subject: Subject, entry: Any) -> str:
     """An agent reports such a call to the model. It may mend the JSON of a call that is cut off.
@@ -289,11 +286,10 @@ class _Run:
         return False
 
 
-@invariant(
+@of_agents(
     "A tool that has run does not run again because the agent starts its conversation again.",
     "BUGS.md C10, C13, D14",
     sees=[Prompt, ToolStarted, ToolResult, MainRequest],
-    needs=[Need.AGENT],
     begins=[ToolStarted, MainRequest],
 )
 def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
@@ -367,11 +363,10 @@ def _again(runs: Iterable[_Run], call: ToolCalled, asked: SentRequest) -> str:
     return ""
 
 
-@invariant(
+@of_agents(
     "The model is told of a tool that fails.",
     "BUGS.md D8, D16; openai-agents #2013",
     sees=[Prompt, Queued, StopRequested, ToolStarted, ToolResult, MainRequest],
-    needs=[Need.AGENT],
     begins=[ToolStarted],
 )
 def failures_told(subject: Subject) -> Watch:
@@ -405,11 +400,10 @@ def tells(text: str) -> bool:
     return any(word in text.lower() for word in _OF_FAILURES)
 
 
-@invariant(
+@of_agents(
     "The model is told of a program that fails and says nothing of it itself.",
     "BUGS.md D8, D16",
     sees=[ProgramStarted, ProgramOutput, ProgramEnded, MainRequest],
-    needs=[Need.AGENT],
     begins=[ProgramStarted],
 )
 def failed_programs_told(subject: Subject) -> Watch:
@@ -517,11 +511,10 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
             running, stopped = {}, kind is StopRequested
 
 
-@invariant(
+@of_agents(
     "An agent sends a tool result as the tool returned it.",
     "BUGS.md D8, D9, D20",
     sees=[ToolStarted, ToolResult, Queued, StopRequested, Prompt, MainRequest],
-    needs=[Need.AGENT],
 )
 def sent_result_matches_tool_result(subject: Subject) -> Watch:
     """An agent may put words around a text, and cut a long text; later, it may replace the text.
@@ -570,11 +563,10 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
             broken_off = False
 
 
-@invariant(
+@of_agents(
     "An agent does not send the result of one call as that of another.",
     "BUGS.md D14; langgraph #6533",
     sees=[Prompt, ToolResult, MainRequest],
-    needs=[Need.AGENT],
     begins=[ToolResult],
 )
 def results_not_crossed(subject: Subject) -> Watch:
@@ -628,11 +620,10 @@ def _cut(message: ToolMessage, result: ToolResult) -> str:
     return f"the result of call {message.call_id!r} is cut to {text!r:.80} from {whole!r:.80}"
 
 
-@invariant(
+@of_agents(
     "An agent answers a call with the result of a tool run for the same arguments.",
     "BUGS.md D9, D14",
     sees=[ToolStarted, ToolResult, MainRequest],
-    needs=[Need.AGENT],
     begins=[ToolStarted],
 )
 def no_result_of_other_arguments(subject: Subject) -> Watch:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from simloop.check.invariants.agents import is_answer
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.invariant import Watch, invariant, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.messages import Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
@@ -90,12 +90,11 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
     return [message.text for message in messages if type(message) is UserMessage]
 
 
-@invariant(
+@of_agents(
     "The next request contains each message that the agent takes from the queue, in the order in "
     "which the user sent them.",
     "BUGS.md B12, D5, E9",
     sees=[entries.Prompt, entries.Queued, MainRequest, entries.Ended, entries.Footer],
-    needs=[Need.AGENT],
 )
 def queued_messages_delivered(subject: Subject) -> Watch:
     """If messages are queued at the end of a run, and none is the next prompt, they were taken.
@@ -149,12 +148,11 @@ def _out_of_order(text: str, passed: str) -> str:
     return f"{text!r:.80} is delivered before {passed!r:.80}, which was sent earlier"
 
 
-@invariant(
+@of_agents(
     "An agent that is an instance of a class, or continues its conversation after one run, "
     "continues it after every run, with the answer to the prompt before.",
     "BUGS.md E4, E9",
     sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
-    needs=[Need.AGENT],
 )
 def conversation_kept_between_prompts(subject: Subject) -> Watch:
     """A function may also begin anew with every prompt, and any agent after a failure.
