@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.judge import Chosen, Judge, Violation, all_invariants, choose, judge
+from simloop.check.invariants.judge import Chosen, Judge, Violation, all_invariants, choose
 from simloop.check.invariants.subject import Subject
 from simloop.errors import (
     CannotExpress,
@@ -363,10 +363,7 @@ def _judge(
     """Judge the entries that were not heard; `ended_it`: a violation has ended the run."""
     assert verdict.trace is not None
     try:
-        for entry in record:
-            judging(entry)
-        if verdict.trace.footer is not None:
-            judging.end()
+        judging.read(record, ended=verdict.trace.footer is not None)
     except SimloopError as error:  # an invariant of the user's own that fails
         verdict.errors.append(error)
         return
@@ -408,7 +405,7 @@ def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[Si
 def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Violation, ...]:
     """Return the unlisted violations of a recorded run; none if a user's own invariant fails."""
     try:
-        judged = judge(subject, trace.entries, ended=trace.footer is not None)
+        judged = Judge(subject).read(trace.entries, ended=trace.footer is not None)
     except SimloopError:
         return ()
     return _not_listed(judged, expect)

@@ -10,7 +10,7 @@ import json
 from every import FAULTS
 from fault import Fault, applied, play
 
-from simloop.check.invariants.judge import judge
+from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Subject
 from simloop.check.trial import Rules, failure_of
 from simloop.runs.plan import Plan
@@ -34,7 +34,7 @@ def problems(fault: Fault) -> list[str]:
 def _judged(fault: Fault, expected: str) -> tuple[tuple[str, ...], set[str]]:
     """Return what a run of the witness fails of what is expected, and the invariants it breaks."""
     simulation, failed = play(fault, expected)
-    found = judge(Subject.of(simulation), simulation.trace.entries).violations
+    found = Judge(Subject.of(simulation)).read(simulation.trace.entries).violations
     broken = {violation.name for violation in found}
     if expected == fault.wrong and not set(fault.violates) <= broken:
         plan = Plan(fault.scenario("{}"), {"loop": fault.given_loop()})

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from simloop import Reply, Scenario, Simulation
-from simloop.check.invariants.judge import judge
+from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
@@ -47,7 +47,7 @@ def violations(played: Scenario, *edits: Edit, **given: Any) -> dict[str, str]:
     for edit in edits:
         record = edit(record)
     numbered = [msgspec.structs.replace(each, seq=seq) for seq, each in enumerate(record)]
-    return {each.name: each.text for each in judge(subject, numbered).violations}
+    return {each.name: each.text for each in Judge(subject).read(numbered).violations}
 
 
 def violated(played: Scenario, *edits: Edit, **given: Any) -> set[str]:

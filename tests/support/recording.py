@@ -6,7 +6,7 @@ from typing import Any, Self
 from msgspec import Raw
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.judge import judge
+from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Subject
 from simloop.engine.settings import EngineSettings
 from simloop.loops.reference import ReferenceLoop
@@ -133,7 +133,7 @@ class Recording:
 
     def found(self, invariant: Invariant, subject: Subject | None = None) -> list[str]:
         """Return the text of the violation of `invariant`, if there is one."""
-        judged = judge(subject or Subject(), self.entries, [invariant])
+        judged = Judge(subject or Subject(), [invariant]).read(self.entries)
         assert not judged.unjudged
         return [each.text for each in judged.violations]
 

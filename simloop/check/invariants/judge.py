@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from traceback import extract_tb
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from msgspec import Struct
 
@@ -181,11 +181,14 @@ class Judge:
         send = self._sends[place] = watch.send if next(watch, watch) is not watch else _ignore
         return send
 
-    def end(self) -> None:
-        """Judge the end of the conversation: no prompt and no message follows."""
+    def read(self, record: Iterable[AnyEntry], *, ended: bool = True) -> Self:
+        """Judge entries, and the end of the conversation: no prompt and no message follows."""
+        for entry in record:
+            self(entry)
         last = self.subject.facts.entry
-        if last is not None:
+        if ended and last is not None:
             self(Footer(last.seq + 1, last.at_ns))
+        return self
 
     def _find(self, found: list[tuple[int, str]]) -> None:
         """Note violations, by place and text; their invariants are sent nothing more."""
@@ -219,19 +222,3 @@ def _blamed(each: Invariant, error: Exception) -> SimloopError:
         line=line,
         hint="an invariant is a generator function that returns the text of the first violation",
     )
-
-
-def judge(
-    subject: Subject,
-    record: Iterable[AnyEntry],
-    invariants: Sequence[Invariant] | None = None,
-    *,
-    ended: bool = True,
-) -> Judge:
-    """Judge a trace; `ended` says whether it is complete."""
-    made = Judge(subject, invariants)
-    for entry in record:
-        made(entry)
-    if ended:
-        made.end()
-    return made

@@ -9,7 +9,7 @@ from gathering import gathering
 from windowed import Windowed
 
 from simloop import Scenario, Simulation, World, parse_scenario
-from simloop.check.invariants.judge import Judge, judge
+from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Subject
 from simloop.errors import SimloopError
 from simloop.messages import ToolMessage
@@ -21,7 +21,7 @@ from simloop.scenario.loader import load_scenario
 def judged(simulation: Simulation) -> Judge:
     with suppress(SimloopError):  # the script was written for another loop
         simulation.run()
-    return judge(Subject.of(simulation), simulation.trace.entries)
+    return Judge(Subject.of(simulation)).read(simulation.trace.entries)
 
 
 @pytest.mark.slow

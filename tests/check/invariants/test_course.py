@@ -3,7 +3,7 @@
 from typing import Any
 
 from simloop import Limits, Reply, Scenario, Simulation
-from simloop.check.invariants.judge import judge
+from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import signals
 from simloop.kernel.effects import CallModel, Effect
@@ -57,7 +57,7 @@ def test_a_machine_that_goes_elsewhere_than_recorded_is_found() -> None:
     place = next(i for i, entry in enumerate(record) if type(entry) is Transition)
     entry = record[place]
     record[place] = Transition(entry.seq, entry.at_ns, entry.signal, "finished", entry.counters)
-    assert [str(each) for each in judge(subject, record).violations] == [
+    assert [str(each) for each in Judge(subject).read(record).violations] == [
         "machine-is-deterministic: on began the machine comes to measuring, not finished (entry 1)"
     ]
 
@@ -88,4 +88,4 @@ def test_a_signal_before_the_first_one_leaves_the_run_where_its_machine_starts()
 
 def test_a_machine_whose_runs_have_a_further_counter_is_judged() -> None:
     subject, record = played(Own(Limits()))
-    assert not judge(subject, record).violations
+    assert not Judge(subject).read(record).violations

@@ -4,7 +4,7 @@ import pytest
 
 from simloop import Limits, Reply, Scenario, Simulation
 from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
-from simloop.check.invariants.judge import judge
+from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Subject
 from simloop.errors import ScenarioError
 from simloop.kernel import effects, signals
@@ -45,7 +45,7 @@ def no_calls(subject: Subject) -> Watch:
 def test_a_violation_has_the_entry_at_which_it_was_found() -> None:
     simulation = played()
     subject = Subject.of(simulation)
-    found = judge(subject, simulation.trace.entries, [one_request]).violations
+    found = Judge(subject, [one_request]).read(simulation.trace.entries).violations
     second = [e for e in simulation.trace.entries if isinstance(e, Request)][1]
     assert [str(each) for each in found] == [
         f"one-request: request 2 has 3 messages (entry {second.seq})"
@@ -54,19 +54,19 @@ def test_a_violation_has_the_entry_at_which_it_was_found() -> None:
 
 def test_each_invariant_is_violated_at_most_once_and_keeps_no_other_from_being_judged() -> None:
     simulation = played()
-    judged = judge(Subject.of(simulation), simulation.trace.entries, [one_request, no_calls])
+    judged = Judge(Subject.of(simulation), [one_request, no_calls]).read(simulation.trace.entries)
     assert [each.name for each in judged.violations] == ["no-calls", "one-request"]
 
 
 def test_an_invariant_without_its_input_is_not_judged() -> None:
-    judged = judge(Subject(), played().trace.entries, [no_calls])
+    judged = Judge(Subject(), [no_calls]).read(played().trace.entries)
     assert judged.unjudged == {"no-calls": "the loop declares no limits"}
     assert not judged.violations
 
 
 def test_a_deviation_of_the_loop_is_not_judged() -> None:
     subject = Subject(limits=Limits(), deviations={"no-calls": "by design"})
-    judged = judge(subject, played().trace.entries, [no_calls])
+    judged = Judge(subject, [no_calls]).read(played().trace.entries)
     assert judged.unjudged == {"no-calls": "by design"}
 
 
@@ -84,7 +84,7 @@ def seen(*sees: EntryKind, **given: Any) -> list[str]:
             what: Any = getattr(entry, "signal", entry)
             sent.append(NAMES[type(what)])
 
-    judge(Subject.of(simulation), simulation.trace.entries, [listener])
+    Judge(Subject.of(simulation), [listener]).read(simulation.trace.entries)
     return sent
 
 
@@ -116,9 +116,11 @@ def nothing_after_tools(_: Subject) -> Watch:
 
 def test_an_invariant_begins_with_the_first_entry_of_the_kinds_that_it_names() -> None:
     simulation = played()
-    found = judge(
-        Subject(), simulation.trace.entries, [starts_first, nothing_after_tools]
-    ).violations
+    found = (
+        Judge(Subject(), [starts_first, nothing_after_tools])
+        .read(simulation.trace.entries)
+        .violations
+    )
     assert [each.text for each in found] == [
         "it begins with a Request",
         "Request 2 follows a ToolStarted",
@@ -133,9 +135,11 @@ def one_message(subject: Subject, entry: Request) -> str:
 
 def test_a_plain_function_judges_each_entry_and_is_violated_at_most_once() -> None:
     simulation = played()
-    found = judge(
-        Subject(), simulation.trace.entries, [one_message, starts_first, one_request]
-    ).violations
+    found = (
+        Judge(Subject(), [one_message, starts_first, one_request])
+        .read(simulation.trace.entries)
+        .violations
+    )
     assert [each.name for each in found] == ["one-message", "starts-first", "one-request"]
     assert found[0].text == "request 1 has 1"
 
@@ -147,7 +151,7 @@ def has_a_successor(_: Subject, entry: Request) -> str:
 
 def test_a_plain_function_that_runs_out_of_something_fails_and_is_not_violated() -> None:
     with pytest.raises(ScenarioError, match="`has-a-successor` fails"):
-        judge(Subject(), played().trace.entries, [has_a_successor])
+        Judge(Subject(), [has_a_successor]).read(played().trace.entries)
 
 
 @invariant("Only one request is sent.", "a test", sees=[Request])
@@ -157,7 +161,7 @@ def only_one(_: Subject, entry: Request) -> str:
 
 def test_the_violations_of_one_entry_are_in_the_order_of_the_invariants() -> None:
     for order in ([one_request, only_one], [only_one, one_request]):
-        found = judge(Subject(), played().trace.entries, order).violations
+        found = Judge(Subject(), order).read(played().trace.entries).violations
         assert [each.name for each in found] == [each.name for each in order]
 
 
@@ -170,4 +174,4 @@ def returns_at_once(subject: Subject) -> Watch:
 
 
 def test_an_invariant_that_returns_at_once_is_not_violated() -> None:
-    assert judge(Subject(), played().trace.entries, [returns_at_once]).violations == []
+    assert Judge(Subject(), [returns_at_once]).read(played().trace.entries).violations == []

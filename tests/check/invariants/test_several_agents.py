@@ -18,7 +18,7 @@ from simloop import (
     World,
     run,
 )
-from simloop.check.invariants.judge import judge
+from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Subject
 from simloop.messages import Message
 
@@ -62,7 +62,7 @@ def side_by_side(first: list[Reply], second: list[Reply], **given: Any) -> tuple
         models={"reviewer": reviewer},
     )
     result = run(scenario, loop=agent)
-    found = judge(Subject(scenario=scenario), result.trace.entries)
+    found = Judge(Subject(scenario=scenario)).read(result.trace.entries)
     return result, [each.name for each in found.violations]
 
 
@@ -98,5 +98,5 @@ def test_a_run_that_fails_had_its_answer_if_each_agent_had(first: Reply, found: 
     reviewer = Party(when={"system": "You review."}, replies=[Reply(say="Good.")])
     scenario = Scenario(prompt="Go.", model=[first], models={"reviewer": reviewer})
     result = run(scenario, loop=agent)
-    violations = judge(Subject(scenario=scenario), result.trace.entries).violations
+    violations = Judge(Subject(scenario=scenario)).read(result.trace.entries).violations
     assert [each.name for each in violations] == found
