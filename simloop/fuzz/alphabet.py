@@ -270,36 +270,27 @@ def summary_of(kind: int, number: int) -> replies.Reply:
 
 _SUMMARY_LIST = tuple(SUMMARIES.values())
 
-_ENDINGS: Sequence[Callable[[str], Mapping[str, Any]]] = (
-    lambda name: {"returns": f"what {name} found"},
-    lambda name: {"raises": f"{name} is broken"},
-    lambda _: {"returns": ""},
-    lambda _: {"returns": None},
-    lambda _: {"returns": 0},
-    lambda _: {"returns": False},
-    lambda name: {"returns": {"of": name, "lines": [1, 2]}},
-    lambda _: {"returns_chars": 3_000},
-    lambda _: {"returns_chars": 60_000},
-    lambda name: {"returns": f"{name} \x1b[2J \U0001f600"},
-    lambda _: {"raises": ""},
-    lambda _: {"cancels": True},
-    lambda _: {"hangs": True, "timeout": "3s"},
-    lambda _: {"cancels": True, "takes": "1s"},
-)
-_ENDING_WEIGHTS = (24, 12, 2, 2, 1, 1, 2, 2, 1, 2, 1, 3, 5, 4)
+_ENDING_WEIGHTS, _ENDINGS = zip(*_DATA["ends of tools"], strict=True)
 _TOOL_TAKES = _DATA["takes of tools"]
 _TIMEOUTS = (None, None, "1ms", "1s", "5s")
 _OUTLIVES = ("200ms", "2s")
 _SCHEMAS: Sequence[Mapping[str, Any]] = _DATA["schemas"]
 
 
+@cache
+def _ending(number: int, name: str) -> Keys:
+    keys: Keys = json.loads(json.dumps(_ENDINGS[number]).replace("{name}", name))
+    return keys
+
+
 def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
     """Draw a tool; `on` are the features of the family."""
     keys: dict[str, Any] = {"description": f"Does the {name}."}
     if "tools" not in on:
-        keys |= {**_ENDINGS[0](name), **_SCHEMAS[0]}
+        keys |= {**_ending(0, name), **_SCHEMAS[0]}
     else:
-        keys |= {**_ENDINGS[choices.weighted(_ENDING_WEIGHTS)](name), **one_of(choices, _SCHEMAS)}
+        ending = _ending(choices.weighted(_ENDING_WEIGHTS), name)
+        keys |= {**ending, **one_of(choices, _SCHEMAS)}
         keys["sequential"] = choices.boolean(0.3)
         keys["terminate"] = choices.boolean(0.1)
         if choices.boolean(0.1):

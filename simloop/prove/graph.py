@@ -1,8 +1,9 @@
 """The graph of every visited run, with its shortest paths and its longest run."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -99,24 +100,11 @@ class Lasso:
 
 def ends_first(graph: Graph) -> dict[int, list[int]] | None:
     """Return the nodes, each after all its successors and with them; None if there is a cycle."""
-    leads = [sorted({target for _, target in arrows}) for arrows in graph.arrows]
-    order: dict[int, list[int]] = {}
-    on_the_way, done = bytearray(len(graph)), bytearray(len(graph))
-    stack: list[tuple[int, Iterator[int]]] = [(0, iter(leads[0]))]
-    on_the_way[0] = 1
-    while stack:
-        node, targets = stack[-1]
-        target = next(targets, None)
-        if target is None:
-            stack.pop()
-            on_the_way[node], done[node] = 0, 1
-            order[node] = leads[node]
-        elif on_the_way[target]:
-            return None
-        elif not done[target]:
-            on_the_way[target] = 1
-            stack.append((target, iter(leads[target])))
-    return order
+    leads = {n: [*{target for _, target in arrows}] for n, arrows in enumerate(graph.arrows)}
+    try:
+        return {node: leads[node] for node in TopologicalSorter(leads).static_order()}
+    except CycleError:
+        return None
 
 
 def heaviest(graph: Graph, order: Mapping[int, list[int]], weigh: Weigh) -> int:
@@ -172,7 +160,7 @@ def trapped(graph: Graph) -> int | None:
     if not caught:
         return None
     inside = [[arrow for arrow in row if arrow[0] not in _FROM_OUTSIDE] for row in graph.arrows]
-    return min(_without_dead_ends(inside, caught), default=None)
+    return min(without_dead_ends(inside, caught), default=None)
 
 
 def shortest_lasso(graph: Graph) -> Lasso | None:
@@ -187,7 +175,7 @@ def _without_user(signal: Signal) -> bool:
 def _shortest(graph: Graph, follow: Callable[[Signal], bool]) -> Lasso | None:
     arrows = [[arrow for arrow in row if follow(arrow[0])] for row in graph.arrows]
     came = _breadth_first(arrows, 0, len(graph))  # no arrow leads back to the start
-    on_cycles = _without_dead_ends(arrows, {0, *came})
+    on_cycles = without_dead_ends(arrows, {0, *came})
     inside = [[arrow for arrow in row if arrow[1] in on_cycles] for row in arrows]
     best, found = len(graph) * 2 + 1, None
     for node in (node for node in (0, *came) if node in on_cycles):
@@ -232,7 +220,7 @@ def _breadth_first(
     return came
 
 
-def _without_dead_ends(arrows: list[list[Arrow]], left: set[int]) -> frozenset[int]:
+def without_dead_ends(arrows: list[list[Arrow]], left: set[int]) -> frozenset[int]:
     """Return the nodes of `left` on a cycle within it, or between two cycles. Empties `left`."""
     leads = {node: {target for _, target in arrows[node]} & left for node in left}
     sources: dict[int, set[int]] = {node: set() for node in left}

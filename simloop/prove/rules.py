@@ -15,7 +15,7 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
 from simloop.prove.alphabet import ENDINGS, replies
-from simloop.prove.graph import Arrow, Came, Graph, way_back
+from simloop.prove.graph import Arrow, Came, Graph, way_back, without_dead_ends
 
 Asked = tuple[Effect, ...]
 Advance = Callable[[Run, Signal], Transition | None]
@@ -185,8 +185,8 @@ def acts_after_an_abort(graph: Graph, rule: AbortRule) -> Iterator[Wrong]:
     came: Came = {}
     aborts = _arrows(graph, lambda signal: type(signal) is signals.AbortRequested)
     yield from _first_after(graph, aborts, partial(_forbidden, graph, rule), came)
-    for node in _endless(graph, came):
-        start, way = way_back(came, node)
+    if circling := without_dead_ends(graph.arrows, {*came}):
+        start, way = way_back(came, min(circling))
         yield Wrong(start, "a run may never end after an abort", way)
 
 
@@ -211,17 +211,6 @@ def _first_after(
         elif target not in came:
             came[target] = node, signal, first
             waiting.extend((target, *arrow, False) for arrow in graph.arrows[target])
-
-
-def _endless(graph: Graph, came: Came) -> tuple[int, ...]:
-    left = dict.fromkeys(came)
-    while left:
-        last = [n for n in left if all(target not in left for _, target in graph.arrows[n])]
-        if not last:
-            return (next(iter(left)),)
-        for node in last:
-            del left[node]
-    return ()
 
 
 def _forbidden(graph: Graph, rule: AbortRule, signal: Signal, target: int) -> str:

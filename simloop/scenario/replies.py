@@ -1,6 +1,7 @@
 """The replies of the fake model, as people write them."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
@@ -366,17 +367,12 @@ def parts_of_fault(fault: ReplyFault) -> Sequence[TimedPart]:
     return reply_of_fault(fault).play(1)
 
 
-def _pieces(text: str | list[str]) -> Iterator[str]:
-    """Yield a list's items, or a text's words, each with the space before it, like tokens."""
-    if isinstance(text, list):
-        yield from text
-        return
-    start = 0
-    while start < len(text):
-        end = text.find(" ", start + 1)
-        end = len(text) if end < 0 else end
-        yield text[start:end]
-        start = end
+def _pieces(text: str | list[str]) -> list[str]:
+    """Return a list's items, or a text's words, each with the space before it, like tokens."""
+    return text if isinstance(text, list) else _TOKEN.findall(text)
+
+
+_TOKEN = re.compile(r".[^ ]*", re.DOTALL)
 
 
 def _split(text: str, pieces: int) -> list[str]:
