@@ -21,7 +21,6 @@ class Landmark(StrEnum):
     END = "end"
     MODEL_CALL = "model call"  # any request, also one for a summary
     TOOL_CALL = "tool call"
-    HOOK = "hook"
     FAULT = "fault"  # a model call, a tool, a hook or a callback failed
     RETRY = "retry"  # a main request after a reply that failed or was cut
     COMPACTION = "compaction"
@@ -59,8 +58,6 @@ class Index:
         self.landmarks: dict[Landmark, list[int]] = {each: [] for each in Landmark}
         self.changes: dict[Watched, list[int]] = {each: [] for each in Watched}
         self.parts: dict[int, list[int]] = {}  # of the reply to a request, by its number
-        self.requests: dict[int, int] = {}  # by their numbers
-        self.ends: dict[int, int] = {}  # by the starts of events
         self.shortened: list[int] = []  # the compactions that made the context smaller
         self.texts: list[list[int]] = []  # the pieces of each, without a stall
         self.answers: dict[int, list[AnsweredCall]] = {}  # in requests, of tools without entries
@@ -141,7 +138,6 @@ class Index:
             self.changes[watched].append(place)
 
     def _close(self, start: int, place: int) -> None:
-        self.ends[start] = place
         self._moved.append(place)
         self._open.append(tuple(each for each in self._open[-1] if each != start))
 
@@ -169,14 +165,11 @@ class Index:
 
     def _end(self, place: int) -> None:
         """Close all events: those of a run that was stopped have no end of their own."""
-        for start in self._open[-1] if self._open else ():
-            self.ends[start] = place
         self._running, self._sleeps = {}, []
         self._moved.append(place)
         self._open.append(())
 
     def _request(self, place: int, entry: entries.Request) -> None:
-        self.requests[entry.number] = place
         for message in entry.added:
             if isinstance(message, ToolMessage) and message.call_id in self._asked:
                 call = self._asked.pop(message.call_id)
@@ -205,7 +198,6 @@ _LANDMARKS = {
     entries.Ended: Landmark.END,
     entries.Request: Landmark.MODEL_CALL,
     entries.ToolStarted: Landmark.TOOL_CALL,
-    entries.Hook: Landmark.HOOK,
     entries.Compaction: Landmark.COMPACTION,
     entries.StopRequested: Landmark.STOP,
 }

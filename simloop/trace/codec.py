@@ -60,10 +60,7 @@ _FOLDED: Mapping[type, type[Pieces]] = {
     entries.TextDelta: TextDeltas,
     entries.ReasoningDelta: ReasoningDeltas,
 }
-UNFOLDED: Mapping[type, Callable[..., AnyEntry]] = {
-    TextDeltas: entries.TextDelta,
-    ReasoningDeltas: entries.ReasoningDelta,
-}
+UNFOLDED: Mapping[type, Callable[..., AnyEntry]] = {line: kind for kind, line in _FOLDED.items()}
 
 
 def fold(record: Iterable[AnyEntry]) -> list[TraceLine]:

@@ -12,6 +12,7 @@ prompt, or if that one still waits for its reply, a conversation of its own begi
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from simloop.messages import (
@@ -36,25 +37,22 @@ MAY_ACT = (
 """The finish reasons of replies that have neither failed nor been cut off."""
 
 
+@dataclass(slots=True, eq=False)
 class ReceivedReply:
     """The reply to one request, as far as it has arrived."""
 
-    __slots__ = (
-        "at_ns", "begun", "calls", "conversation", "fault", "finish", "is_closed", "is_stopped",
-        "pieces", "purpose", "sent_ns", "steps",
-    )  # fmt: skip
-
-    def __init__(self, purpose: str, sent_ns: int) -> None:
-        self.purpose = purpose
-        self.sent_ns = self.at_ns = sent_ns  # the times of the request, and of the newest part
-        self.pieces: list[str] = []
-        self.calls: list[ToolCall] = []
-        self.finish: FinishReason | None = None
-        self.fault: Fault | None = None  # as it arrived
-        self.steps = 1  # as the finish reports them
-        self.begun = ""  # the id of the newest call of which a piece came
-        self.is_closed = self.is_stopped = False
-        self.conversation = 0
+    purpose: str
+    sent_ns: int  # the time of the request
+    at_ns: int  # that of the newest part
+    pieces: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    finish: FinishReason | None = None
+    fault: Fault | None = None  # as it arrived
+    steps: int = 1  # as the finish reports them
+    begun: str = ""  # the id of the newest call of which a piece came
+    is_closed: bool = False
+    is_stopped: bool = False
+    conversation: int = 0
 
     @property
     def text(self) -> str:
@@ -137,7 +135,7 @@ class Facts:
     def _send(self, entry: entries.Request) -> None:
         request = read_request(entry, self.sent.get(entry.base))
         self.sent[entry.number] = request
-        reply = self.replies[entry.number] = ReceivedReply(entry.purpose, entry.at_ns)
+        reply = self.replies[entry.number] = ReceivedReply(entry.purpose, entry.at_ns, entry.at_ns)
         for kept in (self.sent, self.replies):
             if len(kept) > _REMEMBERED:
                 del kept[next(iter(kept))]

@@ -191,7 +191,7 @@ def test_the_change_that_switches_the_fault_off_is_the_first() -> None:
 def test_a_change_names_the_request_as_the_timeline_does_where_summaries_are_counted() -> None:
     recording = bundled("compaction/twice")
     summary = next(n for n, each in recording.requests.items() if each.purpose != "main")
-    place = recording.index.requests[summary]
+    place = recording.index.places[entries.Request][summary - 1]
     names = [each.name for each in changes_at(Position(recording, place))]
     assert f"a rate limit (429) for request #{summary + 1}" in names
 

@@ -99,11 +99,7 @@ def _header(pair: tuple[str, str]) -> bytes:
 # ---------------------------------------------------------------- failed calls
 
 _ERRORS = replies.error_words("bedrock")
-# An exception inside of a stream is one of these; Bedrock has no other.
-_IN_STREAM = {
-    400: "validation", 424: "modelStreamError", 429: "throttling", 500: "internalServer",
-    503: "serviceUnavailable",
-}  # fmt: skip
+_IN_STREAM = payload.PROVIDERS["bedrock in streams"]
 
 
 def _known(status: int) -> int:
@@ -238,7 +234,7 @@ class _ConverseEncoder(replies.BlockEncoder):
     def failed(self, fault: values.Fault) -> WireEvent:
         words = _words(fault)
         status = _known(replies.status_of(fault))
-        kind = f"{_IN_STREAM.get(status, 'internalServer')}Exception"
+        kind = f"{_IN_STREAM.get(str(status), 'internalServer')}Exception"
         if fault.code.endswith("Exception"):
             kind = fault.code[:1].lower() + fault.code[1:]
         return _event(kind, message=replies.message_of(fault, words))

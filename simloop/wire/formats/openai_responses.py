@@ -225,12 +225,7 @@ _SUMMARY = _Prose(
 )
 _CALL = "response.function_call_arguments"
 # What the provider repeats of a request that states none of it.
-_SETTINGS: JsonObject = {
-    "background": False, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True,
-    "reasoning": {"effort": None, "summary": None}, "temperature": 1.0,
-    "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": 1.0,
-    "truncation": "disabled",
-}  # fmt: skip
+_SETTINGS: JsonObject = payload.PROVIDERS["openai-responses settings"]
 _PREFIXES = {"text": "msg", "reasoning": "rs", "call": "fc"}
 
 

@@ -23,21 +23,10 @@ T = TypeVar("T")
 ANY_OBJECT: JsonObject = {"type": "object"}
 _ENCODER = msgspec.json.Encoder()
 
-# The parts of contents that are text, with the field that holds it, in all three formats.
-_TEXT_FIELDS = {
-    "text": "text", "input_text": "text", "output_text": "text", "reasoning_text": "text",
-    "summary_text": "text", "refusal": "refusal", "thinking": "thinking",
-}  # fmt: skip
-# Three formats have three words for a thing that simloop has none for.
-_NAMES = {
-    "image_url": "image", "input_image": "image", "input_audio": "audio", "input_file": "file",
-    "document": "file",
-}  # fmt: skip
-
 PROVIDERS: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("words.json").read_text("utf-8")
 )
-"""The words of providers for errors, refusals and finishes, with their sources."""
+"""The words of providers for errors, refusals, finishes and parts, with their sources."""
 
 
 def wire_json(value: object) -> str:
@@ -143,9 +132,9 @@ def part_text(part: Any, key: str) -> str:
     if not isinstance(part, dict):
         raise WrongRequest(key, _expected("an object", part))
     kind = text_at(part, "type", key)
-    if kind in _TEXT_FIELDS:
-        return text_at(part, _TEXT_FIELDS[kind], key)
-    return f"[{_NAMES.get(kind, kind or 'part')}]"
+    if kind in PROVIDERS["texts"]:  # by their types, the fields of the parts that are text
+        return text_at(part, PROVIDERS["texts"][kind], key)
+    return f"[{PROVIDERS['parts'].get(kind, kind or 'part')}]"
 
 
 def tool_spec(tool: JsonObject, key: str, schema: str) -> ToolSpec:

@@ -238,13 +238,7 @@ INVALID = "invalid_request_error"
 OVERFLOW = "context_length_exceeded"
 _HTML = "<html><head><title>{0}</title></head><body><center><h1>{0}</h1></center></body></html>"
 _GATEWAY = frozenset({502, 504})  # sent by the network in front of a provider, as a page
-STATUSES = {
-    INVALID: 400, "invalid_prompt": 400, OVERFLOW: 400, "authentication_error": 401,
-    "invalid_api_key": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404,
-    "model_not_found": 404, "conflict_error": 409, "request_too_large": 413,
-    "rate_limit_error": 429, "rate_limit_exceeded": 429, "insufficient_quota": 429,
-    "timeout_error": 504, "overloaded_error": 529,
-}  # fmt: skip
+STATUSES: Mapping[str, int] = PROVIDERS["statuses"]
 """The statuses of failures without one, which replies that do not stream must have, by code."""
 _TOO_MANY_REQUESTS = 429
 
