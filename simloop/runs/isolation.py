@@ -11,13 +11,12 @@ import gc
 import io
 import os
 import pickle
-import select
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from multiprocessing.connection import Connection, Pipe
 from typing import Any, NoReturn, TypeVar
 
 from simloop.errors import CheckFailed, RunawayRun, ScenarioError, SimloopError
@@ -26,7 +25,6 @@ from simloop.world.user_functions import UserError, message_of
 
 T = TypeVar("T")
 
-_CHUNK = 1 << 20
 _GRACE_S = 2.0
 _TELL = getattr(signal, "SIGUSR2", signal.SIGTERM)  # Windows has no such signal, and no fork
 _leave: Callable[[int], NoReturn] = partial(os._exit)  # wrapped: a simulation refuses the function
@@ -57,15 +55,15 @@ def isolated(
         message = "this system cannot fork a process, which a run of its own needs"
         hint = "leave out --isolate and --program, or use Linux or macOS"
         raise ScenarioError(message, key="isolate", hint=hint)
-    reader, writer = os.pipe()
+    reader, writer = Pipe(duplex=False)
     for stream in (sys.stdout, sys.stderr):  # the fork would write the rest once more
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
     child = _fork()
     if not child:
-        os.close(reader)
+        reader.close()
         _in_fork(function, around, writer, so_far)
-    os.close(writer)
+    writer.close()
     try:
         data = _read(reader, limit_s)
     except BaseException as error:
@@ -76,7 +74,7 @@ def isolated(
         os.kill(child, signal.SIGKILL)
         raise
     finally:
-        os.close(reader)
+        reader.close()
         _, status = os.waitpid(child, 0)
     if not data:
         raise CheckFailed(f"the process of the run ended without a result: {_described(status)}")
@@ -109,7 +107,7 @@ def _fork() -> int:
 def _in_fork(
     function: Callable[[], Any],
     around: Callable[[Callable[[], NoReturn]], object],
-    writer: int,
+    writer: Connection,
     so_far: Callable[[], Any] | None,
 ) -> NoReturn:
     def answer() -> NoReturn:
@@ -131,7 +129,7 @@ def _in_fork(
     _leave(1)
 
 
-def _end(writer: int, told: tuple[bool, Any]) -> NoReturn:
+def _end(writer: Connection, told: tuple[bool, Any]) -> NoReturn:
     try:
         data = _pickled(told)
     except BaseException as error:  # noqa: BLE001 - the parent raises it
@@ -139,22 +137,18 @@ def _end(writer: int, told: tuple[bool, Any]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
-    with contextlib.suppress(OSError), open(writer, "wb") as pipe:
-        pipe.write(data)
+    with contextlib.suppress(OSError):
+        writer.send_bytes(data)
     _leave(0)
 
 
-def _read(reader: int, limit_s: float | None) -> bytes:
-    end_s = None if limit_s is None else time.monotonic() + limit_s
-    chunks: list[bytes] = []
-    while True:
-        left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
-        if not select.select([reader], [], [], left_s)[0]:
-            raise RunawayRun(f"the run had not ended after {limit_s:.0f} s of real time")
-        chunk = os.read(reader, _CHUNK)
-        if not chunk:
-            return b"".join(chunks)
-        chunks.append(chunk)
+def _read(reader: Connection, limit_s: float | None) -> bytes:
+    if not reader.poll(limit_s):
+        raise RunawayRun(f"the run had not ended after {limit_s:.0f} s of real time")
+    try:
+        return reader.recv_bytes()
+    except (EOFError, OSError):  # the process has ended before it sent all
+        return b""
 
 
 def _described(status: int) -> str:
