@@ -455,6 +455,12 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
     return act
 
 
+_OF_PROGRAMS = {
+    "fails without a word of it": {"exit": 3},
+    "takes an hour": {"takes": 3_600 * 10**9},
+}
+
+
 def _others(base: Scenario) -> Iterator[Circumstance]:
     """Yield the faults of the services, the programs and the other agents of a scenario."""
     for name in base.services:
@@ -463,12 +469,12 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
     for name, given in base.programs.items():
         yield Circumstance(f"{name} is not there", _with_programs(name, {}))
         if given != FILES:  # a shell over files has no answers
-            silent = [
-                each.model_copy(update={"exit": 3}) if isinstance(each, Program) else each
-                for each in (given if isinstance(given, list) else [given])
-            ]
-            act = _with_programs(name, {name: silent})
-            yield Circumstance(f"{name} fails without a word of it", act)
+            for words, keys in _OF_PROGRAMS.items():
+                answers = [
+                    each.model_copy(update=keys) if isinstance(each, Program) else each
+                    for each in (given if isinstance(given, list) else [given])
+                ]
+                yield Circumstance(f"{name} {words}", _with_programs(name, {name: answers}))
     for key, several, change in (
         ("services", faults.SERVICE_FAULTS, with_fault),
         ("programs", faults.PROGRAM_FAULTS, with_program_fault),

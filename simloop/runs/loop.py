@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -121,6 +122,16 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
             **(own if isinstance(own, Mapping) else {}),
             **({} if stated is None else stated.deviations),
         }
+
+    @property
+    def tool_timeout_ns(self) -> int | None:
+        """Return the time after which the agent breaks a tool off, if it declares one."""
+        stated = self.scenario.declares
+        if stated is not None and stated.tool_timeout is not None:
+            return stated.tool_timeout
+        own: Any = getattr(self.declares, "tool_timeout", None)
+        is_time = self.machine is None and type(own) in (int, float) and 0 < own < inf
+        return round(own * 1e9) if is_time else None
 
     @cached_property
     def mutating(self) -> frozenset[str] | None:

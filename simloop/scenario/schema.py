@@ -263,6 +263,8 @@ class Declared(Strict):
     """The limits that the agent keeps by itself; those that are left out are not declared."""
     retry: fields.OneOrNone[ExponentialBackoff] = kept(None)
     """The retry policy of the agent."""
+    tool_timeout: fields.WrittenDurationOrNone = kept(None)
+    """The time after which the agent breaks a tool off; the attribute of a class is in seconds."""
     mutating: list[str] = Field(default_factory=no_items)
     """The tools, and the services by their addresses, that change the world: none does so twice for
     one call."""

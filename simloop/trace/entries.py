@@ -263,6 +263,13 @@ class LoopBlocked(Entry, frozen=True, gc=False):
     place: str
 
 
+class LockHeld(Entry, frozen=True, gc=False):
+    """A thread has waited `took_ns` for a lock, whose holder waited at `place` meanwhile."""
+
+    took_ns: Count
+    place: str
+
+
 class TaskCancelled(Entry, frozen=True, gc=False):
     """The code of an agent cancels a task, which waits at `place`. `task` is empty if unnamed."""
 
@@ -371,7 +378,7 @@ Boundary = (
     | ToolCall | Finish | Error | StreamCut | ToolStarted | ToolResult | Note | RequestRefused
     | Refused | ServiceRequest | ServiceReply | ProgramStarted | ProgramInput | ProgramOutput
     | ProgramEnded | Input | Output | Restarted
-    | Sleep | LoopBlocked | TaskCancelled | LeftBehind
+    | Sleep | LoopBlocked | LockHeld | TaskCancelled | LeftBehind
 )  # fmt: skip
 """The entries that every agent leaves; the others come from the engine that drives a machine."""
 

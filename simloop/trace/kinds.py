@@ -278,6 +278,13 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
             f"The call at {e.place} blocked the event loop for {clock(e.took_ns)}: no other task "
             "of the agent ran, and no timeout could end it."
         )),
+    entries.LockHeld: Kind(
+        Lane.ENGINE, "u", "lock held",
+        lambda e: _placed("lock held", f"for {clock(e.took_ns)}", "", e.place),
+        reason=lambda e: (
+            f"A thread waited {clock(e.took_ns)} for a lock, and the thread that held it waited "
+            f"at {e.place}."
+        )),
     entries.TaskCancelled: Kind(
         Lane.ENGINE, "k", "cancelled", lambda e: _placed("cancelled", "task", e.task, e.place),
         reason=lambda e: (

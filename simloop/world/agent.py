@@ -191,6 +191,9 @@ class AgentRecord:
     def blocked(self, took_ns: int, place: str) -> None:
         self._record(entries.LoopBlocked, took_ns, writable(place))
 
+    def held(self, took_ns: int, place: str) -> None:
+        self._record(entries.LockHeld, took_ns, writable(place))
+
     def cancels(self, task: asyncio.Task[Any]) -> None:
         frame = sys._getframe(2)  # noqa: SLF001 - the code that calls `cancel`
         if is_of_simloop(frame) or SERVES.get():

@@ -113,7 +113,10 @@ class OwnTools(msgspec.Struct, eq=False):
                 started, shown_result(value), details=self.of(name).details
             )
         except Exception as error:
-            text = f"Error: {user_functions.message_of(error) or type(error).__name__}"
+            told = user_functions.message_of(error) or type(error).__name__
+            if isinstance(error, AssertionError):  # is judged: a tool's own claim does not hold
+                told = user_functions.describe(error)
+            text = f"Error: {told}"
             self.end(started, text, is_error=True)
             raise
         finally:

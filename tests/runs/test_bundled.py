@@ -309,7 +309,10 @@ def test_together_they_record_every_kind_of_entry_of_a_machine_but_a_failed_call
 ) -> None:
     recorded = {type(entry) for trace in traces for entry in trace.entries}
     kinds = set(get_args(entries.AnyEntry))
-    of_agents = {entries.Sleep, entries.LoopBlocked, entries.TaskCancelled, entries.LeftBehind}
+    of_agents = {
+        *(entries.Sleep, entries.LoopBlocked, entries.LockHeld),
+        *(entries.TaskCancelled, entries.LeftBehind),
+    }
     of_http = {entries.Note, entries.RequestRefused}
     of_world = {
         *(entries.Refused, entries.ServiceRequest, entries.ServiceReply, entries.Restarted),

@@ -21,12 +21,14 @@ from simloop.world.model_port import ModelCallFailed
 STATED = """\
 limits: {max_steps: 100, max_error_count: 3, max_wall_clock: 9m}
 retry: {initial_delay: 4s}
+tool_timeout: 20s
 mutating: [pay, "https://orders.example"]
 deviations: {answered-calls: no tool is run}
 """
 DECLARED = Declared(
     limits=Limits(max_steps=100, max_error_count=3, max_wall_clock_ms=540_000),
     retry=ExponentialBackoff(initial_delay_ms=4_000),
+    tool_timeout="20s",
     mutating=["pay", "https://orders.example"],
     deviations={"answered-calls": "no tool is run"},
 )
@@ -55,6 +57,7 @@ class Own:
     limits = Limits(max_steps=4)
     retry = ExponentialBackoff(initial_delay_ms=1)
     mutating = ("delete",)
+    tool_timeout = 2.5
     deviations = {"accepted-requests": "ours"}  # noqa: RUF012
 
     async def __call__(self, prompt: str, world: World) -> str:
@@ -66,12 +69,14 @@ def test_declarations_of_a_scenario_replace_attributes_and_join_the_deviations()
     assert loop.declared_limits == DeclaredLimits(max_steps=100, max_error_count=3)
     assert loop.retry == DECLARED.retry
     assert loop.mutating == frozenset({"pay", "https://orders.example"})
+    assert loop.tool_timeout_ns == 20 * 10**9
     assert loop.deviations == {"accepted-requests": "ours", "answered-calls": "no tool is run"}
     partly = Declared(deviations={"accepted-requests": "the scenario's"})
     loop = loop_of(Scenario(prompt="Go.", declares=partly), {"loop": Own})
     assert loop.declared_limits == DeclaredLimits(max_steps=4)
     assert loop.retry == Own.retry
     assert loop.mutating == frozenset({"delete"})
+    assert loop.tool_timeout_ns == 2_500_000_000
     assert loop.deviations == {"accepted-requests": "the scenario's"}
 
 

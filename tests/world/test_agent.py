@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -172,7 +173,10 @@ def test_what_has_async_calls_or_reads_a_prompt_is_an_agent(made: Any, expected:
     assert is_agent(made) is expected
 
 
-OWN = (entries.Sleep, entries.LoopBlocked, entries.TaskCancelled, entries.LeftBehind)
+OWN = (
+    *(entries.Sleep, entries.LoopBlocked, entries.LockHeld),
+    *(entries.TaskCancelled, entries.LeftBehind),
+)
 
 
 def play(agent: Any, *model: Reply, **given: Any) -> Result:
@@ -230,6 +234,34 @@ def test_a_blocking_call_is_recorded_when_it_ends() -> None:
         time.sleep(2)  # noqa: ASYNC251
 
     assert own(play(agent).trace.entries) == [(2.5, "loop blocked for 2.000s in agent")]
+
+
+class Store:
+    """Two threads change it; the first waits before or after it takes the lock."""
+
+    def __init__(self, *, waits_inside: bool) -> None:
+        self.waits_inside, self.lock = waits_inside, threading.Lock()
+
+    def change(self) -> None:
+        if not self.waits_inside:
+            time.sleep(0.8)
+        with self.lock:
+            if self.waits_inside:
+                time.sleep(0.8)
+
+    def __call__(self, prompt: str) -> str:
+        with ThreadPoolExecutor() as pool:
+            for each in [pool.submit(self.change), pool.submit(self.change)]:
+                each.result()
+        return prompt
+
+
+def test_a_wait_for_a_lock_is_recorded_with_the_place_where_its_holder_waits() -> None:
+    held = own(play(partial(Store, waits_inside=True)).trace.entries)
+    assert [each for each in held if each[1].startswith("lock")] == [
+        (0.8, "lock held for 0.800s in change")
+    ]
+    assert own(play(partial(Store, waits_inside=False)).trace.entries) == []
 
 
 async def by_name() -> None:

@@ -19,6 +19,7 @@ from simloop.messages import Fault, FinishReason, Outcome
 from simloop.trace.entries import (
     Ended,
     LeftBehind,
+    LockHeld,
     LoopBlocked,
     Prompt,
     Queued,
@@ -232,13 +233,17 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
 @of_agents(
     "A run of an agent does not fail by a mistake in its code, such as a KeyError.",
     "BUGS.md D16, D17, D18",
-    sees=[Ended],
+    sees=[ToolResult, Ended],
 )
 def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
     """A model may call a tool that does not exist, or write arguments that are no JSON.
 
     An agent that means to give up raises an error that says so. A scenario may expect the failure.
+    An `assert` of a tool that fails is a mistake also where the agent tells the model of it.
     """
+    if type(entry) is ToolResult:
+        is_broken = entry.is_error and entry.text.startswith("Error: AssertionError")
+        return f"the tool {entry.name!r} of call {entry.call_id!r}: {entry.text:.160}" * is_broken
     cause = entry.message.removeprefix("Error: ")
     if cause.startswith("ExceptionGroup: "):
         cause = cause.partition("): ")[2]
@@ -509,6 +514,17 @@ def event_loop_not_blocked(_: Subject, entry: LoopBlocked) -> str:
     Shorter calls are not in the trace: a program that polls, or takes a lock, blocks for moments.
     """
     return f"a call blocks the event loop for {clock(entry.took_ns)} at {entry.place}"
+
+
+@of_agents(
+    "No thread of an agent waits while it holds a lock that another thread waits for.",
+    "threading, Lock Objects",
+    sees=[LockHeld],
+)
+def no_lock_held_while_waiting(_: Subject, entry: LockHeld) -> str:
+    """Work that is to be done side by side is then done one after the other."""
+    held = f"the thread that held it waited at {entry.place}"
+    return f"a thread waits {clock(entry.took_ns)} for a lock, and {held}"
 
 
 @of_agents(

@@ -28,6 +28,7 @@ class Need(StrEnum):
     AGENT = "agent"  # an agent of the user's own, which leaves entries of the boundary alone
     LIMITS = "limits"  # declared limits: those of a machine, or `limits` of an agent
     RETRY = "retry"  # a declared retry policy: that of a machine, or `retry` of an agent
+    TOOL_TIMEOUT = "tool_timeout"  # a declared bound of the tools: the time of each
     MUTATING = "mutating"  # declared tools and services that change the world
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
 

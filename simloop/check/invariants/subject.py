@@ -158,6 +158,7 @@ class Subject:
     settings: EngineSettings | None = None  # of the engine; None for an agent
     limits: Limits | DeclaredLimits | None = None
     retry: RetryPolicy | None = None
+    tool_timeout: int | None = None  # in ns
     deviations: Mapping[str, str] = field(default_factory=dict)
     mutating: Collection[str] | None = None  # what changes the world
     is_instance: bool = False  # of a class: the agent keeps its conversation
@@ -185,6 +186,7 @@ class Subject:
             settings=settings,
             limits=loop.declared_limits if settings is None else settings.limits,
             retry=loop.retry if settings is None else settings.retry,
+            tool_timeout=loop.tool_timeout_ns,
             deviations=loop.deviations,
             mutating=loop.mutating,
             is_instance=settings is None and isinstance(loop.declares, type),

@@ -4,6 +4,7 @@ The id of a call identifies a tool run, or, for an agent that renames calls, the
 arguments do.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -32,6 +33,7 @@ from simloop.trace.entries import (
     ToolStarted,
 )
 from simloop.trace.facts import MAY_ACT
+from simloop.trace.kinds import clock
 from simloop.world.tools import validator_of
 
 _REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
@@ -207,8 +209,10 @@ def only_called_tools_run(subject: Subject) -> Watch:
             open_calls[call] -= 1
 
 
-def described(entry: ToolStarted) -> str:
-    """Return the text for a tool run in a violation."""
+def described(entry: ToolStarted | ProgramStarted) -> str:
+    """Return the text for the run of a tool or a program in a violation."""
+    if isinstance(entry, ProgramStarted):
+        return f"the program {shlex.join(entry.args):.80}"
     return f"the tool {entry.name!r} of call {entry.call_id!r} with {entry.arguments:.80}"
 
 
@@ -472,6 +476,41 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
             for call_id in gone:
                 if not running.pop(call_id).in_thread or kind is Request or facts.stop is None:
                     answered[call_id] = where
+
+
+@invariant(
+    "A tool or a program of an agent takes no longer than the timeout that the agent declares.",
+    "BUGS.md B3, D8",
+    sees=[Prompt, ToolStarted, ToolResult, ProgramStarted, ProgramEnded, MainRequest, Ended],
+    needs=[Need.AGENT, Need.TOOL_TIMEOUT],
+    begins=[ToolStarted, ProgramStarted],
+)
+def tools_broken_off_in_time(subject: Subject) -> Watch:
+    """The call is answered by then, even where the tool goes on; it may take a moment to end."""
+    most_ns = subject.tool_timeout or 0
+    running: dict[str | int, ToolStarted | ProgramStarted] = {}
+    while True:
+        entry = yield
+        kind, due = type(entry), list[str | int]()
+        if kind is ToolStarted:
+            running[entry.call_id] = entry
+        elif kind is ProgramStarted:
+            running[entry.number] = entry
+        elif kind is ToolResult:
+            due = [entry.call_id]
+        elif kind is ProgramEnded:
+            due = [entry.program]
+        elif kind is Request:
+            due = [*subject.results]
+        elif kind is Ended:
+            due = [*running]
+        else:
+            running.clear()
+        for start in [running.pop(each) for each in due if each in running]:
+            took_ns = entry.at_ns - start.at_ns
+            if took_ns > most_ns + _SOON_NS:
+                declared = f"the agent declares a tool_timeout of {clock(most_ns)}"
+                return f"{described(start)} takes {clock(took_ns)}, and {declared}"
 
 
 @invariant(

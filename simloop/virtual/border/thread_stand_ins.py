@@ -15,6 +15,7 @@ from types import GenericAlias
 from typing import Any
 
 from simloop.virtual.border.answers import Answers, answers_here, stand_in
+from simloop.virtual.clock.listener import report_lock
 from simloop.virtual.threads.calls import InnerLoop
 from simloop.virtual.threads.scheduler import SimulatedThread, simulated, thread_here, threads_of
 
@@ -61,13 +62,16 @@ class SimulatedLock:
         return holder is None or (holder.threads is not me.threads and not holder.threads.is_over)
 
     def _wait(self, me: SimulatedThread, timeout: float) -> bool:
-        threads = me.threads
+        threads, holder, begin_ns = me.threads, self.holder, me.loop.now_ns
+        place = "" if holder is None or holder is me else holder.place
         until_ns = None if timeout == -1 else me.loop.now_ns + max(1, round(timeout * 1e9))
         self._waiters.append(me)
         try:
             while threads.park(me, until_ns, self):
                 if self._heir is me or self._real.acquire(False):  # noqa: FBT003
                     self._heir, self.holder = None, me
+                    if place:  # else a lock that its own holder waits for, as in a condition
+                        report_lock(me.loop, me.loop.now_ns - begin_ns, place)
                     return True
                 # Another thread was faster. It must not be so for ever (see `release`).
                 self._losers.add(me)

@@ -15,6 +15,7 @@ from simloop.virtual.places import callers_place
 
 LEAST_NS = SECOND_NS
 """The shortest sleep and blocking call of which a listener hears: polls are shorter."""
+_LEAST_HELD_NS = SECOND_NS // 10  # a write to a file or to a database takes less
 _LEAST_S = LEAST_NS / SECOND_NS
 _WAITING = frozenset({"asyncio", "anyio", "concurrent", "queue", "threading"})
 _STAND_INS = frozenset(f"simloop.virtual.{name}" for name in (
@@ -55,6 +56,13 @@ def report_sleep(loop: Any, wait_ns: int) -> None:
     listener = listener_of(loop) if wait_ns >= LEAST_NS else None
     if listener is not None and not is_of_simloop(sys._getframe(1)):
         listener.sleeps(wait_ns, callers_place() or "a thread without code of its own")
+
+
+def report_lock(loop: Any, took_ns: int, holders_place: str) -> None:
+    """Tell the listener that a thread has waited for a lock, if its holder let it wait long."""
+    listener = listener_of(loop) if took_ns >= _LEAST_HELD_NS else None
+    if listener is not None:
+        listener.held(took_ns, holders_place)
 
 
 class OpenSession(NamedTuple):

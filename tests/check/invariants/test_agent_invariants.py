@@ -16,6 +16,7 @@ from simloop.check.invariants.agents import (
     no_empty_answers,
     no_failure_after_an_answer,
     no_failure_unseen,
+    no_lock_held_while_waiting,
     no_mistake_in_the_code,
     no_retry_of_permanent_failure,
     repeated_retries_wait,
@@ -31,7 +32,7 @@ from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Fault, FinishReason, Message, Outcome, UserMessage
 from simloop.scenario.expect import Expect
-from simloop.trace.entries import Error, LeftBehind, LoopBlocked, ToolCallDelta
+from simloop.trace.entries import Error, LeftBehind, LockHeld, LoopBlocked, ToolCallDelta
 from simloop.world.user_functions import describe
 
 GO = UserMessage("Go.")
@@ -143,6 +144,11 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (no_failure_after_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
     (event_loop_not_blocked, asked().after(2).add(LoopBlocked, 2 * 10**9, "mine.py:3 in look"),
      "blocks the event loop for 2.000s at mine.py:3 in look"),
+    (no_lock_held_while_waiting, asked().add(LockHeld, 8 * 10**8, "mine.py:3 in reserve"),
+     "a thread waits 0.800s for a lock, and the thread that held it waited at mine.py:3"),
+    (no_mistake_in_the_code,
+     asked().replied("", "a").started("a").result("a", "Error: AssertionError: -1", is_error=True),
+     "the tool 'look' of call 'a': Error: AssertionError: -1"),
     (no_failure_unseen,
      asked().replied("Done.").add(LeftBehind, "exception", "KeyError: 'id'", "mine.py:3 in log"),
      "a task fails at mine.py:3 in log, and no code looks at it: KeyError: 'id'"),

@@ -27,6 +27,7 @@ from simloop.check.invariants.tools import (
     tool_arguments_fit_the_schema,
     tool_ends_before_its_answer,
     tool_runs_at_most_once,
+    tools_broken_off_in_time,
     uncertain_changes_not_repeated,
 )
 from simloop.messages import FinishReason, Message, ToolSpec, UserMessage
@@ -290,6 +291,14 @@ def fitting(arguments: str, call_id: str = "a") -> Recording:
     return run.call("a", arguments).finish(FinishReason.TOOL_CALLS).started(call_id, arguments)
 
 
+BOUND = Subject(tool_timeout=20 * 10**9)
+
+
+def of_tests(seconds: float, *, end: bool = True) -> Recording:
+    run = asked("a").add(entries.ProgramStarted, 1, ("pytest", "-q")).after(seconds)
+    return run.add(entries.ProgramEnded, 1, 0) if end else run.ended()
+
+
 CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (changes_made_once, twice(), PAYS, "of call 'b' with {} is run 2; the model has asked for 1"),
     (changes_made_once, twice(again="a"), PAYS, "is run 2; the model has asked for 1"),
@@ -305,6 +314,14 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (uncertain_changes_not_repeated,
      sends("b").sends(1, "lost", once="a").sends(2, "lost", once="b").sends(3, once="c"), PAYS,
      "sent again as request 3"),
+    (tools_broken_off_in_time, asked("a").started("a").after(45).result("a"), BOUND,
+     "the tool 'look' of call 'a' with {} takes 45.000s, and the agent declares a tool_timeout of"),
+    (tools_broken_off_in_time, asked("a").started("a").after(31).ended(), BOUND, "takes 31.000s"),
+    (tools_broken_off_in_time,
+     asked("a").started("a").after(40).request([GO, said("", "a"), returned("a", "Error: late")]),
+     BOUND, "takes 40.000s"),
+    (tools_broken_off_in_time, of_tests(3_600), BOUND, "the program pytest -q takes 3600.000s"),
+    (tools_broken_off_in_time, of_tests(99, end=False), BOUND, "the program pytest -q takes"),
     (results_not_crossed, both().request(CROSSED), Subject(),
      "request 2 answers call 'b' with the result of call 'a': 'rain'"),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject(), "the schema in the"),
@@ -335,6 +352,12 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2, body="2"), PAYS),
     (uncertain_changes_not_repeated,
      sends().sends(1, "lost", service="http://x").sends(2, service="http://x"), PAYS),
+    (tools_broken_off_in_time, asked("a").started("a").after(29).result("a"), BOUND),
+    (tools_broken_off_in_time,
+     asked("a").started("a").after(20).request([GO, said("", "a"), returned("a", "Error: late")])
+     .after(60).result("a").ended(), BOUND),
+    (tools_broken_off_in_time, asked("a").started("a").prompt().after(60).result("a"), BOUND),
+    (tools_broken_off_in_time, of_tests(20), BOUND),
     (results_not_crossed, both("rain", "rain").request(CROSSED), Subject()),
     (results_not_crossed,
      both("ok").request([*CROSSED[:2], returned("a", "ok"), returned("b", "ok")]), Subject()),

@@ -103,6 +103,7 @@ class Chat:
     limits = Limits(max_steps=12, max_error_count=5)
     retry = ExponentialBackoff(initial_delay_ms=500, max_delay_ms=8_000, max_retry_after_ms=60_000)
     mutating = ("book_hotel", "cancel_booking")
+    tool_timeout = TOOL_TIMEOUT_S
 
     def __init__(self) -> None:
         self.client = AsyncOpenAI(max_retries=0, timeout=60)

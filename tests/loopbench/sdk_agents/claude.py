@@ -71,6 +71,7 @@ class Kitchen:
     limits = Limits(max_steps=10, max_error_count=4)
     retry = AnyError(initial_delay_ms=500, max_delay_ms=8_000, max_retry_after_ms=60_000)
     mutating = ("order",)
+    tool_timeout = TOOL_TIMEOUT_S
 
     def __init__(self) -> None:
         self.client = AsyncAnthropic(max_retries=0, timeout=45)

@@ -36,6 +36,7 @@ class Coder:
     """A conversation with the programmer."""
 
     limits = Limits(max_steps=16)
+    tool_timeout = TEST_TIMEOUT_S
 
     def __init__(self) -> None:
         self.client = AsyncOpenAI(max_retries=3, timeout=45)

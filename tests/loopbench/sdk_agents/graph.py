@@ -53,6 +53,7 @@ class Gardener:
 
     limits = Limits(max_steps=12)
     mutating = ("plant", "water")
+    tool_timeout = TOOL_TIMEOUT_S
 
     def __init__(self) -> None:
         model = ChatOpenAI(model="gpt-5", max_retries=3, timeout=45)

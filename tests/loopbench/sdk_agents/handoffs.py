@@ -118,6 +118,7 @@ class Bank:
 
     limits = Limits(max_steps=12)
     mutating = ("transfer",)
+    tool_timeout = TOOL_TIMEOUT_S
     deviations = MappingProxyType(
         {"results-in-call-order": "the framework answers a second handoff of a reply last"}
     )

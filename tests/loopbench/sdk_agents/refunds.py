@@ -88,6 +88,7 @@ class RefundDesk:
 
     limits = Limits(max_steps=15)
     mutating = ("note",)
+    tool_timeout = TOOL_TIMEOUT_S
 
     def __init__(self) -> None:
         client = AsyncOpenAI(max_retries=3, timeout=45)

@@ -74,6 +74,7 @@ class Librarian:
 
     limits = Limits(max_steps=10)
     mutating = ("lend", "renew")
+    tool_timeout = TOOL_TIMEOUT_S
 
     def __init__(self) -> None:
         self.client = AsyncOpenAI(max_retries=3, timeout=50)

@@ -58,6 +58,7 @@ class Tables:
 
     limits = Limits(max_steps=10)
     mutating = (BOOKINGS,)
+    tool_timeout = TOOL_TIMEOUT_S
 
     def __init__(self) -> None:
         self.client = AsyncOpenAI(max_retries=2, timeout=45)

@@ -53,6 +53,7 @@ class Store:
             if self.left[sku] < quantity:
                 raise LookupError(f"only {self.left[sku]} of {sku} are left")
             self.left[sku] -= quantity
+            assert self.left[sku] >= 0
             number = len(self.reserved) + 1
             self.reserved[number] = (sku, quantity)
         return f"reservation {number}"
@@ -81,6 +82,7 @@ class Keeper:
         "tool-ends-before-its-answer": "no thread can be stopped: a tool that is too slow goes on"
     }
     mutating = ("reserve", "release")
+    tool_timeout = TOOL_TIMEOUT_S
 
     def __init__(self) -> None:
         self.client = OpenAI(max_retries=0, timeout=40)
