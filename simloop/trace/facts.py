@@ -9,6 +9,9 @@ reply it has. With a conversation of another party it goes on if it adds to it, 
 Any other request is the first of its party, or goes on with the newest one of its party, which it
 has shortened or begun again. If it has no message of that one, in one run, and another system
 prompt, or if that one still waits for its reply, a conversation of its own begins.
+
+So does an *aside*: a request without tools about a part of a conversation that offers tools, as for
+a summary of its older messages. No request but its own retry goes on with it.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,6 +91,7 @@ class Facts:
         self.before: Request | None = None  # the main request before it in its conversation
         self.kept = 0  # the messages at the start that `request` shares with `before`
         self.added: Sequence[Message] = ()  # its other messages
+        self.is_aside = False  # `request` is one
         self.goes_on = False  # it has all messages of `before`, except perhaps a note at the end
         self.replies: dict[int, ReceivedReply] = {}  # by the number of their request
         self.asked: dict[str, int] = {}  # by call id, the request whose reply made the newest call
@@ -100,6 +104,7 @@ class Facts:
         self.conversation = 0  # the number of its first request
         self.conversation_of: dict[int, int] = {}  # that of each main request
         self.conversations: set[int] = set()  # those of this run
+        self._asides: set[int] = set()
         self._ends: list[Request] = []  # the requests from which a conversation may go on
         self._first = 0  # the first main request of this run
 
@@ -171,9 +176,18 @@ class Facts:
             assert before is not None
             is_new = len(request.messages) > len(before.messages) or self._is_closed(before)
         else:
-            own = [each for each in ends if each.party == request.party]
+            own = [
+                each
+                for each in ends
+                if each.party == request.party and each.number not in self._asides
+            ]
             before = own[-1] if own and not self._is_apart(request, own[-1]) else None
             is_new = before is not None and self._has_some_of(request, before)
+        again = before is not None and before.number in self._asides and not request.tools
+        self.is_aside = again or (before is not None and self._is_beside(request, before))
+        if self.is_aside:
+            self._asides.add(request.number)
+            before, is_new = (before, is_new) if again else (None, False)
         if is_new:  # else another agent may have asked alike, or asks in between
             ends[:] = [each for each in ends if each is not before]
         ends.append(request)
@@ -181,17 +195,28 @@ class Facts:
         return before
 
     def _has_some_of(self, request: Request, before: Request) -> bool:
+        known = {*before.messages}
+        return any(each in known for each in request.messages) or self._has_reply(
+            request.messages, before
+        )
+
+    def _has_reply(self, messages: Sequence[Message], before: Request) -> bool:
         reply = self.replies.get(before.number)
         said = set() if reply is None else {reply.text, *(call.id for call in reply.calls)} - {""}
-        known = {*before.messages}
         return any(
-            each in known
-            or (
-                type(each) is AssistantMessage
-                and not said.isdisjoint((each.text, *(call.id for call in each.calls)))
-            )
-            for each in request.messages
+            type(each) is AssistantMessage
+            and not said.isdisjoint((each.text, *(call.id for call in each.calls)))
+            for each in messages
         )
+
+    def _is_beside(self, request: Request, before: Request) -> bool:
+        """Return whether a request without tools has not all of a conversation that offers some."""
+        if request.tools or not before.tools:
+            return False
+        kept, reply = shared(before.messages, request.messages), self.replies.get(before.number)
+        has_said = reply is not None and reply.may_act and bool(reply.text or reply.calls)
+        is_told = not has_said or self._has_reply(request.messages[kept:], before)
+        return not (_has_all_of(before, kept) and is_told)
 
     def _likeness(self, request: Request, end: Request) -> tuple[bool, bool, int, int]:
         """Return how likely it is, of several ends, that the request goes on from this one."""

@@ -3,6 +3,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from simloop import (
     AssistantMessage,
@@ -14,7 +15,7 @@ from simloop import (
     UserMessage,
     run,
 )
-from simloop.messages import FinishReason, Message, StopCause, ToolCall
+from simloop.messages import FinishReason, Message, StopCause, ToolCall, ToolSpec
 from simloop.trace import entries
 from simloop.trace.entries import Ended, Hook, Prompt, StopRequested
 from simloop.trace.facts import Facts
@@ -84,16 +85,18 @@ def test_no_reply_is_known_before_the_first_request_of_a_run() -> None:
 class Asked(NamedTuple):
     """A request of an agent, and its reply; agents `a` and `b` are of no party.
 
-    If it `waits`, its reply comes when the next request has been sent.
+    If it `waits`, its reply comes when the next request has been sent. It may `offer` a tool.
     """
 
     agent: str
     messages: list[Message]
     reply: AssistantMessage = AssistantMessage("ok")
     waits: bool = False
+    offers: bool = False
 
 
 NEXT_RUN = None
+LOOK = ToolSpec("look", "", Raw(b"{}"))
 
 
 def requests_before(sent: list[Asked | None], *, is_one: bool = False) -> list[int]:
@@ -106,7 +109,8 @@ def requests_before(sent: list[Asked | None], *, is_one: bool = False) -> list[i
             continue
         number = len(found) + 1
         party = "" if asked.agent in "ab" else asked.agent
-        request = Request(number, "main", asked.agent, asked.messages, (), party)
+        tools = (LOOK,) if asked.offers else ()
+        request = Request(number, "main", asked.agent, asked.messages, tools, party)
         facts.read(coder.code(request, number, 0, 0)[0])
         found.append(facts.before.number if facts.before else 0)
         late.append((number, asked))
@@ -122,6 +126,10 @@ def hear(facts: Facts, number: int, asked: Asked) -> None:
     for call in asked.reply.calls:
         facts.read(entries.ToolCall(0, 0, number, call.id, call.name, call.arguments))
     facts.read(entries.Finish(0, 0, number, FinishReason.STOP, "stop"))
+
+
+def offers(messages: list[Message], reply: AssistantMessage) -> Asked:
+    return Asked("a", messages, reply, offers=True)
 
 
 def calls(name: str, text: str = "") -> AssistantMessage:
@@ -196,6 +204,22 @@ BEFORE: dict[str, tuple[list[Asked | None], list[int]]] = {
         [Asked("b", [R]), *[Asked("a", [Q])] * 17, Asked("b", [R, OK, Q])],
         [0, 0, *range(2, 18), 1],
     ),
+    "a summary of older messages is an aside": (
+        [offers([Q], calls("c1")), Asked("a", [Q, S]), offers([Q, calls("c1"), SEEN], OK)],
+        [0, 0, 1],
+    ),
+    "which fails, and is asked for again": (
+        [offers([Q], calls("c1")), *[Asked("a", [Q, S])] * 2, offers([R, calls("c1"), SEEN], OK)],
+        [0, 0, 2, 1],
+    ),
+    "an aside without the newest message": (
+        [offers([Q], ONE), NEXT_RUN, Asked("a", [Q, S]), offers([Q, ONE, R], OK)], [0, 0, 1],
+    ),
+    "an aside without a reply that was said before": (
+        [offers([Q, ONE, R], ONE), Asked("a", [Q, ONE, R, S])], [0, 0],
+    ),
+    "a summary of all messages goes on": ([offers([Q], ONE), Asked("a", [Q, ONE, S])], [0, 1]),
+    "so does a try without tools": ([offers([Q], AssistantMessage("")), Asked("a", [Q])], [0, 1]),
     "the oldest of 17 is forgotten": (
         [*[Asked("a", [UserMessage(f"{n}?")], waits=True) for n in range(17)],
          Asked("b", [UserMessage("0?"), OK, R])],

@@ -218,7 +218,7 @@ def prompt_and_tools_kept(subject: Subject) -> Watch:
 @of_agents(
     "A history is not replaced by the words of a failed model call, or by an empty summary.",
     "BUGS.md B1, B10, B18",
-    sees=[entries.Prompt, entries.Queued, MainRequest],
+    sees=[entries.Prompt, entries.Queued, entries.Request],
 )
 def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     """A request for a summary offers no tools, and stands between two that do.
@@ -232,10 +232,9 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         if type(entry) is not entries.Request:
             said.add(entry.text)
             continue
-        request, before = facts.request, facts.before
-        assert request is not None
+        request, before = facts.sent[entry.number], facts.before
         if not request.tools:
-            asked = request if asked or (before and before.tools) else None
+            asked = request if asked or facts.is_aside or (before and before.tools) else None
             continue
         reply = None if asked is None else facts.replies.get(asked.number)
         if asked is None or reply is None:

@@ -94,7 +94,7 @@ class Break(NamedTuple):
 
 
 class MainRequest:
-    """A kind of entries: the requests of conversations, without those for summaries."""
+    """A kind of entries: the requests of conversations, without those for summaries, and asides."""
 
 
 class Sent:
@@ -201,7 +201,8 @@ class Subject:
             return self.course.read(entry) if self.machine is not None else kind
         if kind is entries.Request:
             self._pair(entry, facts)  # type: ignore[arg-type]
-            moment = _MAIN if entry.purpose == "main" else (kind,)  # type: ignore[union-attr]
+            is_main = entry.purpose == "main" and not facts.is_aside  # type: ignore[union-attr]
+            moment = _MAIN if is_main else (kind,)
             return (*moment, Break) if self.breaks else moment
         if kind is entries.Prompt and self.machine is not None:
             self.course.begin()

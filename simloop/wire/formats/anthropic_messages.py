@@ -348,8 +348,10 @@ class _MessageEncoder(replies.BlockEncoder):
             case "reasoning":
                 return {**start, "thinking": block.text, "signature": self.signature}
             case "call":
-                given = replies.whole_input(block)
-                return {**start, "id": block.call_id, "name": block.name, "input": given}
+                given = replies.whole_input(block)  # only a stream can show another value
+                is_object = isinstance(given, dict)
+                use = {**start, "id": block.call_id, "name": block.name}
+                return {**use, "input": given if is_object else {}}
 
 
 def _delta(block: replies.ReplyBlock, piece: str) -> WireEvent:

@@ -12,10 +12,11 @@ from simloop import Scenario, Simulation, World, parse_scenario
 from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Subject
 from simloop.errors import SimloopError
-from simloop.messages import ToolMessage
+from simloop.messages import Message, ToolMessage, UserMessage
 from simloop.runs.plan import Plan
 from simloop.scenario.catalog import bundled
 from simloop.scenario.loader import load_scenario
+from simloop.trace.requests import requests
 
 
 def judged(simulation: Simulation) -> Judge:
@@ -68,6 +69,43 @@ def test_an_agent_that_loses_a_result_at_a_stop_is_found_and_its_correct_twin_is
 ) -> None:
     found = judged(Simulation(parse_scenario(STOPPED), loop=agent)).violations
     assert [each.name for each in found] == names
+
+
+class Summing:
+    """It keeps a summary of all but the newest two messages; the request for it has no more."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    async def __call__(self, prompt: str, world: World) -> None:
+        self.messages.append(UserMessage(prompt))
+        while True:
+            await self.shorten(world)
+            reply = (await world.model.reply(self.messages, tools=world.tools.specs)).message
+            self.messages.append(reply)
+            if not reply.calls:
+                return
+            self.messages += [await world.tools.run(call) for call in reply.calls]
+
+    async def shorten(self, world: World) -> None:
+        older, newest = self.messages[:-2], self.messages[-2:]
+        if older and not isinstance(newest[0], ToolMessage):
+            asked = await world.model.reply([*older, UserMessage("Sum that up.")])
+            self.messages = [UserMessage(f"So far: {asked.message.text}"), *newest]
+
+
+SUMMED = """
+prompt: Go.
+then: ["And?"]
+tools: {look: {returns: seen}}
+model: [{call: {look: {}}}, {say: They look.}, {say: Seen.}, {say: They saw.}, {say: Done.}]
+"""
+
+
+def test_a_summary_of_older_messages_lacks_neither_the_newest_reply_nor_the_prompt() -> None:
+    simulation = Simulation(parse_scenario(SUMMED), loop=Summing)
+    assert [str(each) for each in judged(simulation).violations] == []
+    assert [len(each.messages) for each in requests(simulation.trace.entries)] == [1, 2, 3, 4, 3]
 
 
 class Waiting:
