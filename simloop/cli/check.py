@@ -1,7 +1,7 @@
 """`simloop check`: verify the expectations and the determinism of scenarios."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -43,11 +43,11 @@ def command(
     found = list(options.targets_of(targets))
     with StatusLine(sys.stderr) as status:
         each = (_checked(one, given) for one in status.through(found))
-        reports = _apart(made(each, given["loop"]), status)
+        reports = made(each, given["loop"])
         if output_format == "json":
             return print_json(reports)
         width = max(cells(plain(target.name)) for target in found)
-        return _print_text(reports, status, width, verbose=verbose)
+        return _print_text(reports, width, verbose=verbose)
 
 
 def _checked(target: options.Target, given: RunOptions) -> CheckedScenario:
@@ -59,17 +59,7 @@ def _checked(target: options.Target, given: RunOptions) -> CheckedScenario:
     return report
 
 
-def _apart(reports: Iterable[CheckedScenario], status: StatusLine) -> Iterator[CheckedScenario]:
-    for report in reports:
-        if report.verdict.errors:
-            status.clear()
-        yield report
-    status.clear()
-
-
-def _print_text(
-    reports: Iterable[CheckedScenario], status: StatusLine, name_width: int, *, verbose: bool
-) -> int:
+def _print_text(reports: Iterable[CheckedScenario], name_width: int, *, verbose: bool) -> int:
     count, virtual_ns = Tally(), 0
     cannot: list[Row] = []
     for report in reports:
@@ -78,7 +68,6 @@ def _print_text(
         if report.cannot:
             cannot.append(Row.of(report.loop, report.verdict))
         if report.exit_code or verbose:
-            status.clear()
             out_lines(report.lines(name_width))
         report.explain()
     out_lines(reasons(cannot))

@@ -6,7 +6,7 @@ No meaning is by colour alone: a mark stands before each row that differs or is 
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -65,7 +65,7 @@ def command(
     settings = settings_by_loop(loops, given)
     with terminal.StatusLine(sys.stderr) as status:
         comparisons = [
-            Comparison.of(target, settings, given["seed"], status.clear)
+            Comparison.of(target, settings, given["seed"])
             for target in status.through(list(targets_of(targets)))
         ]
     exit_code = max(row.exit_code for one in comparisons for row in one.rows)
@@ -195,13 +195,7 @@ class Comparison(Struct, frozen=True):
     rows: tuple[Row, ...]
 
     @classmethod
-    def of(
-        cls,
-        target: Target,
-        loops: Mapping[str, RunOptions],
-        seed: int | None,
-        before_note: Callable[[], None],
-    ) -> Self:
+    def of(cls, target: Target, loops: Mapping[str, RunOptions], seed: int | None) -> Self:
         """Run a scenario on each loop; errors go to stderr. Raises AgentNotMade."""
         path = str(target.file) if isinstance(target.file, Path) else None
         try:
@@ -209,7 +203,6 @@ class Comparison(Struct, frozen=True):
                 raise target.file
             scenario = load_scenario(target.file)
         except ScenarioError as error:
-            before_note()
             terminal.explain(error)
             unread = Verdict(errors=[error])
             return cls(target.name, path, None, None, tuple(Row.of(name, unread) for name in loops))
@@ -219,7 +212,6 @@ class Comparison(Struct, frozen=True):
             verdict = verify(scenario, Until.END, **options)
             rows.append(Row.of(name, verdict))  # without the trace, which may be long
             for wrong in [each for each in verdict.errors if isinstance(each, InternalError)]:
-                before_note()
                 terminal.explain(wrong)
             report.check_made(verdict)
         return cls(target.name, path, scenario.title, scenario.loop, tuple(rows))

@@ -168,7 +168,7 @@ def command(
     ):
         for result in executor.results_of(*pool, settings, ranges):
             for each in sums.add(result):
-                _take(each, files, status if output_format == "text" else None)
+                _take(each, files, is_shown=output_format == "text")
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
@@ -219,10 +219,9 @@ def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:
 
 
 def _take(
-    finding: executor.SearchFinding, files: "_Files | None", shown: StatusLine | None = None
+    finding: executor.SearchFinding, files: "_Files | None", *, is_shown: bool = False
 ) -> None:
-    if shown is not None:
-        shown.clear()
+    if is_shown:
         out(f"FAILED {finding.name} in run {finding.run}: {plain(finding.text)}")
     if files is not None:
         files.write(finding)

@@ -55,11 +55,9 @@ def command(
             try:
                 recording = read_recording(session, format_name or "", status.say)
                 scenario, comment = scenario_of(recording, emails=scrub)
-                status.clear()
                 path = _path_of(session[0], roots[session[0]], target, several=len(roots) > 1)
                 _write(path, recording, scenario_text(scenario, comment), session[0])
             except SimloopError as error:
-                status.clear()
                 if isinstance(error, ScenarioError):
                     error.path = error.path or session[0]
                 note(plain(str(error)))
@@ -93,10 +91,7 @@ def _write(path: Path | None, recording: Recording, text: str, file: Path) -> No
         out(text.removesuffix("\n"))
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not create(path, text):
-        raise ScenarioError(
-            "this file exists already", path=path, hint="choose another name, or delete it first"
-        )
+    create(path, text)
     create_schema(path.parent)
     out(plain(str(path)))
 

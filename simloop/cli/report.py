@@ -4,7 +4,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -17,7 +17,6 @@ from simloop.errors import AgentNotMade, CheckFailed, ErrorDetails, ScenarioErro
 from simloop.kernel.durations import format_duration
 from simloop.runs.result import Mismatch, Result, printed, refused_lines
 from simloop.trace import entries
-from simloop.trace.diff import Divergence
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.border.output import NAMES
 
@@ -137,15 +136,7 @@ def check_made(verdict: Verdict) -> None:
             raise error
 
 
-class _Reported(Protocol):
-    @property
-    def exit_code(self) -> int: ...
-    def lines(self, name_width: int) -> Iterator[str]: ...
-    def explain(self) -> None: ...
-    def json_format(self) -> dict[str, Any]: ...
-
-
-def print_each(reports: Iterable[_Reported], name_width: int, *, counted: bool = True) -> int:
+def print_each(reports: Iterable[Report], name_width: int, *, counted: bool = True) -> int:
     """Print a verdict as soon as each has ended, then a count. Return the worst exit code."""
     tally = Tally()
     for report in reports:
@@ -157,7 +148,7 @@ def print_each(reports: Iterable[_Reported], name_width: int, *, counted: bool =
     return tally.exit_code
 
 
-def print_json(reports: Iterable[_Reported], name: str = "runs") -> int:
+def print_json(reports: Iterable[Report]) -> int:
     """Print one object when all have ended, and each error to stderr when it occurs."""
     documents, exit_code = [], 0
     for report in reports:
@@ -165,7 +156,7 @@ def print_json(reports: Iterable[_Reported], name: str = "runs") -> int:
         exit_code = max(exit_code, report.exit_code)
         report.explain()
     status = status_for(exit_code)
-    document = {"format_version": FORMAT_VERSION, "status": status, name: documents}
+    document = {"format_version": FORMAT_VERSION, "status": status, "runs": documents}
     out(json_text(document, indent=2))
     return exit_code
 
@@ -213,30 +204,20 @@ def status_for(exit_code: int, *, cannot: bool = False) -> Status:
 def failures_of(mismatches: Iterable[Mismatch]) -> list[dict[str, Any]]:
     """Return the expectations that do not hold: `key`, `expected`, `got`, `seq`, `message`."""
     return [
-        _failure(f"expect.{each.key}", each.expected, each.got, each.seq, str(each))
+        {
+            "key": f"expect.{each.key}",
+            "expected": _plain(each.expected),
+            "got": _plain(each.got),
+            "seq": each.seq,
+            "message": str(each),
+        }
         for each in mismatches
     ]
-
-
-def failure_of(divergence: Divergence) -> dict[str, Any]:
-    """Return the first difference of two traces, with the keys of `failures_of`."""
-    message = "\n".join(divergence.lines("recorded", "replayed"))
-    return _failure(divergence.field, divergence.expected, divergence.got, divergence.seq, message)
 
 
 def errors_of(errors: Iterable[SimloopError]) -> list[dict[str, Any]]:
     """Return one object for each mistake: its type, message and place, or null."""
     return [dataclasses.asdict(details) for error in errors for details in ErrorDetails.of(error)]
-
-
-def _failure(key: str, expected: Any, got: Any, seq: int | None, message: str) -> dict[str, Any]:
-    return {
-        "key": key,
-        "expected": _plain(expected),
-        "got": _plain(got),
-        "seq": seq,
-        "message": message,
-    }
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,6 @@ import click
 
 from simloop.cli.options import scenario_names
 from simloop.cli.terminal import cells, note, out, out_lines, padded, plain
-from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX, bundled, bundled_folder, find_bundled, schema_text
 from simloop.scenario.writing import create, create_schema
 
@@ -22,9 +21,7 @@ def new(file: Path) -> None:
     that `simloop run FOLDER` finds it. The command also writes simloop.schema.json beside it, if
     there is none, for completion and checks in an editor.
     """
-    if not create(file, STARTER.read_text("utf-8")):
-        hint = "choose another name, or delete it first"
-        raise ScenarioError("this file exists already", path=file, hint=hint)
+    create(file, STARTER.read_text("utf-8"))
     out(plain(str(file)))
     schema = create_schema(file.parent)
     if schema is not None:

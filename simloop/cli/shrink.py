@@ -91,9 +91,7 @@ def _read(source: str, given: RunOptions) -> tuple[Scenario, RunOptions]:
 def _write(source: str, shrunk: Shrunk, file: Path | None) -> Path:
     path = file or _free(Path(source).name)
     comment = f"Shrunk from {source}.\n{_judged(shrunk.failure)}\nreproduce: {_command(path)}"
-    if not create(path, scenario_text(shrunk.scenario, comment)):
-        hint = "choose another name, or delete it first"
-        raise ScenarioError("the file exists already", path=path, hint=hint)
+    create(path, scenario_text(shrunk.scenario, comment))
     create_schema(path.parent)
     return path
 

@@ -47,6 +47,7 @@ def columns_of(stream: Any) -> int | None:
 
 def out(text: str) -> None:
     """Print a result, and end the command if its reader is gone. Raises ClickException."""
+    _clear_statuses()
     try:
         click.echo(text)
     except BrokenPipeError:
@@ -67,6 +68,7 @@ def out_lines(lines: Iterable[str]) -> None:
 
 def note(text: str) -> None:
     """Print a message to stderr."""
+    _clear_statuses()
     click.echo(text, err=True)
 
 
@@ -111,7 +113,7 @@ def abandon_stdout() -> None:
 
 
 class StatusLine:
-    """A line with the progress of a command of over a second; `clear` it before printing."""
+    """A line with the progress of a command of over a second. `out` and `note` clear it."""
 
     # Not `click.progressbar`, which draws at once, hides the cursor and cannot be wiped.
     def __init__(self, stream: TextIO | None, now: Callable[[], float] = time.monotonic) -> None:
@@ -121,10 +123,12 @@ class StatusLine:
         self._terminal = stream if stream is not None and stream.isatty() else None
 
     def __enter__(self) -> Self:
+        _statuses.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.clear()
+        _statuses.remove(self)
 
     def say(self, text: str) -> None:
         now_s = self._now()
@@ -152,6 +156,14 @@ class StatusLine:
         assert self._terminal is not None
         self._terminal.write(text)
         self._terminal.flush()
+
+
+_statuses: list[StatusLine] = []
+
+
+def _clear_statuses() -> None:
+    for status in _statuses:
+        status.clear()
 
 
 def cells(text: str) -> int:

@@ -1,41 +1,28 @@
 """The verbs around traces: `record`, `replay`, `diff`, `show` and `export`."""
 
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path, PurePath
-from typing import Any
 
 import click
 
-from simloop.check.replay import Setting, as_far_as, different_settings, rerun
+from simloop.check.replay import as_far_as, different_settings, rerun
 from simloop.check.trial import Until, verify
 from simloop.cli import options
-from simloop.cli.report import (
-    Report,
-    errors_of,
-    failure_of,
-    indented,
-    print_each,
-    print_json,
-    status_for,
-    verdict_line,
-    word_for,
-)
+from simloop.cli.report import Report, Tally, indented, print_each, verdict_line, word_for
 from simloop.cli.terminal import cells, explain, json_text, note, out, out_lines, plain
 from simloop.cursor.keys import FactView
 from simloop.cursor.position import Position, place_of
 from simloop.cursor.recorded_run import RecordedRun, is_trace, opened_run
 from simloop.cursor.views import view
-from simloop.errors import CannotExpress, CheckFailed, ScenarioError, SimloopError
+from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.page.page import page
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find_folder
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace.codec import read_trace, write_trace
-from simloop.trace.diff import Divergence, first_difference
-from simloop.trace.looptrace import LoopTrace
+from simloop.trace.diff import first_difference
 from simloop.trace.otel import otel as spans
 from simloop.trace.storage import create_folder, write_file
 from simloop.trace.timeline import timeline
@@ -150,8 +137,7 @@ def _write_trace(report: Report, file: Path, written: dict[Path, str]) -> None:
     "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @options.replay_loop
-@options.formats
-def replay(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
+def replay(traces: tuple[Path, ...], loop: str | None) -> int:
     """Run recorded traces again and show the first difference.
 
     A TRACE is a file that `simloop record` or `simloop run --trace` has written. It holds
@@ -159,71 +145,37 @@ def replay(traces: tuple[Path, ...], loop: str | None, output_format: str) -> in
     the first entry that differs, after the three entries before it; the exit code is then 1. A
     truncated trace is compared up to its end.
     """
-    replays = (_replay(path, loop) for path in traces)
-    if output_format == "json":
-        return print_json(replays, "replays")
-    width = max(cells(plain(str(path))) for path in traces)
-    return print_each(replays, width, counted=len(traces) > 1)
+    tally, width = Tally(), max(cells(plain(str(path))) for path in traces)
+    for path in traces:
+        tally.add(_replay(path, loop, width))
+    if len(traces) > 1:
+        out(str(tally))
+    return tally.exit_code
 
 
-@dataclass(frozen=True, slots=True)
-class _Replay:
-    """One trace and its second run; `recorded` is None if there was none, because of `error`."""
-
-    name: str
-    recorded: LoopTrace | None = None
-    difference: Divergence | None = None
-    settings: tuple[Setting, ...] = ()
-    error: SimloopError | None = None
-
-    @property
-    def exit_code(self) -> int:
-        if self.error is not None:
-            return self.error.exit_code
-        return CheckFailed.exit_code if self.difference else 0
-
-    def lines(self, name_width: int) -> Iterator[str]:
-        identical = self.recorded and f"identical, {len(self.recorded.entries)} entries"
-        ended = "diverged" if self.difference else identical or "not replayed"
-        yield verdict_line(word_for(self.exit_code), self.name, ended, name_width)
-        if self.difference is not None:
-            yield from indented(self.difference.lines("recorded", "replayed"))
-            yield from indented(iter([f"see it: simloop show {shlex.quote(self.name)}"]))
-
-    def explain(self) -> None:
-        if self.error is not None:
-            explain(self.error)
-        if self.recorded is not None and self.recorded.no_end:
-            note(plain(f"{self.name}: {self.recorded.no_end}"))
-        for setting in self.settings:
-            one, other = setting.as_text()
-            note(plain(f"{self.name}: {setting.name} differs: recorded {one}, replayed {other}"))
-
-    def json_format(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "status": status_for(self.exit_code, cannot=isinstance(self.error, CannotExpress)),
-            "entries": self.recorded and len(self.recorded.entries),
-            "truncated": (self.recorded and self.recorded.truncated) or None,
-            "settings": [
-                {"key": name, "recorded": one, "replayed": other}
-                for name, one, other in self.settings
-            ],
-            "failures": [failure_of(self.difference)] if self.difference else [],
-            "errors": errors_of([self.error] if self.error else []),
-        }
-
-
-def _replay(path: Path, loop: str | None) -> _Replay:
+def _replay(path: Path, loop: str | None, width: int) -> int:
+    """Print the verdict on one trace, and return its exit code."""
     try:
         recorded = read_trace(path)
         again = rerun(recorded, loop)
     except SimloopError as error:
         if isinstance(error, ScenarioError):
             error.path = error.path or path
-        return _Replay(str(path), error=error)
-    settings = tuple(different_settings(recorded.header, again.header))
-    return _Replay(str(path), recorded, first_difference(recorded, again), settings)
+        out(verdict_line(word_for(error.exit_code), str(path), "not replayed", width))
+        return explain(error)
+    difference = first_difference(recorded, again)
+    exit_code = CheckFailed.exit_code if difference else 0
+    ended = "diverged" if difference else f"identical, {len(recorded.entries)} entries"
+    out(verdict_line(word_for(exit_code), str(path), ended, width))
+    if difference is not None:
+        out_lines(indented(difference.lines("recorded", "replayed")))
+        out_lines(indented(iter([f"see it: simloop show {shlex.quote(str(path))}"])))
+    if recorded.no_end:
+        note(plain(f"{path}: {recorded.no_end}"))
+    for setting in different_settings(recorded.header, again.header):
+        one, other = setting.as_text()
+        note(plain(f"{path}: {setting.name} differs: recorded {one}, replayed {other}"))
+    return exit_code
 
 
 @click.command("diff")

@@ -65,16 +65,12 @@ def failure_alone(scenario: Scenario, judge: _Judging, rule: str = "") -> Failur
     """
     if NURSERIES:
         return NURSERIES[-1].failure(scenario, judge, rule)
-    with _started({}) as process:
-        try:
-            answered, _ = process.communicate(_request(scenario, judge, rule), timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return Failure.named(FINISHES, OVERDUE)
-        except BaseException:  # Ctrl-C
-            process.kill()
-            raise
-    found = json.loads(answered or "null")  # empty if the run has ended its process
+    asked = _request(scenario, judge, rule)
+    try:
+        done = subprocess.run(**_process({}), input=asked, timeout=PATIENCE_S, check=False)
+    except subprocess.TimeoutExpired:
+        return Failure.named(FINISHES, OVERDUE)
+    found = json.loads(done.stdout or "null")  # empty if the run has ended its process
     return None if found is None else Failure(*found)
 
 
@@ -150,7 +146,8 @@ class Twin:
         differed = self.answer()
         if self._process is None:
             seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
-            self._process = _started({"PYTHONHASHSEED": seed})
+            started = _process({"PYTHONHASHSEED": seed})
+            self._process = subprocess.Popen(stdin=subprocess.PIPE, **started)
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(_request(world, "digest", isolates=isolates))
@@ -183,15 +180,16 @@ def _request(
     return asked.encode() + b"\n" + content_of(scenario) + b"\n"
 
 
-def _started(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - this Python, and no shell
-        [sys.executable, "-m", __name__, json.dumps([sys.path, added_names()]), str(os.getpid())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **environment},
-        start_new_session=True,  # Ctrl-C is for the parent, from the start on
-    )
+def _process(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of a call that starts another process: this Python, and no shell."""
+    given = json.dumps([sys.path, added_names()])
+    return {
+        "args": [sys.executable, "-m", __name__, given, str(os.getpid())],
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+        "env": {**os.environ, **environment},
+        "start_new_session": True,  # Ctrl-C is for the parent, from the start on
+    }
 
 
 def begin_worker(parent: int) -> None:

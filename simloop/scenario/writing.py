@@ -163,18 +163,21 @@ def _unwritable(message: str, hint: str) -> ScenarioError:
 def create_schema(folder: Path) -> Path | None:
     """Write the schema to the folder; return None if it exists. Raises ScenarioError."""
     schema = folder / SCHEMA_FILE
-    return schema if create(schema, schema_text()) else None
+    if schema.exists():
+        return None
+    create(schema, schema_text())
+    return schema
 
 
-def create(path: Path, text: str) -> bool:
-    """Write a new file; return False if it exists, and keep it. Raises ScenarioError."""
+def create(path: Path, text: str) -> None:
+    """Write a new file. Raises ScenarioError, also if there is one, which is kept."""
     try:
         with path.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
-    except FileExistsError:
-        return False
+    except FileExistsError as error:
+        hint = "choose another name, or delete it first"
+        raise ScenarioError("this file exists already", path=path, hint=hint) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         hint = "name a file in a folder that exists and may be written to"
         raise ScenarioError(f"cannot be created: {reason}", path=path, hint=hint) from error
-    return True

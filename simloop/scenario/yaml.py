@@ -5,6 +5,7 @@ the parsing. Its composers recurse (the one in C crashes), expand aliases and ke
 equal keys, so the tree is built here on a stack.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -53,28 +54,7 @@ for _word, _value in (("null", None), ("true", True), ("false", False), (".inf",
     _WORDS |= dict.fromkeys((_word, _word.title(), _word.upper()), _value)
 _WORDS |= {sign + word: float(sign + "inf") for word in (".inf", ".Inf", ".INF") for sign in "+-"}
 
-# PyYAML's message (searched in "context: problem"), our message, and the correction. A leading "^"
-# in our message: the place is the start of the unfinished element, not the parser's last position.
 _QUOTE = "put the text in quotes"
-_FAULTS = (
-    ("scanning an alias", "^an unquoted * starts an alias, and aliases are not read", _QUOTE),
-    ("scanning an anchor", "^an unquoted & starts an anchor, and anchors are not read", _QUOTE),
-    ("directive|version 1", "this % line is no directive of YAML 1.2", "remove the line"),
-    (r"a tag\b|tag handle", "an unquoted ! starts a tag, and tags are not read", _QUOTE),
-    (r"'\\t'", "a tab stands where YAML wants spaces", "replace it by spaces"),
-    (r"content.*'\?'|keys are not", "an unquoted ? cannot stand here", _QUOTE),
-    ("quoted.*(end of|separator)", "^this quoted text is never closed", "add the same quote"),
-    ("escape", "YAML has no such escape", r"write \\ for a backslash, or use single quotes"),
-    ("block scalar", "only + - 1 to 9 or a comment follows | or >", "start the text a line below"),
-    ("cannot start any token", "a value cannot start with {found}", _QUOTE),
-    ("flow.*stream end", "^this bracket is never closed", "add its closing bracket"),
-    ("flow", "{found} does not fit into the bracket of line {line}", f"add ',' or {_QUOTE}"),
-    ("values are not", "': ' cannot stand here", f"check the indentation, or {_QUOTE}"),
-    ("expected ':'", "^no ':' follows this key", "add it, or indent the line to go on with a text"),
-    ("entries are not", "a list item cannot start here", "start it on its own line"),
-    ("<document start>", "text follows the end of the document", "remove the '...' line"),
-    ("", "{found} does not fit here", "align it with the block of line {line}, or quote all of it"),
-)
 _FOUND = re.compile(r"(?:but (?:found|got)|character) '(.+?)'(?: that|$)")
 _TOKENS = {"": "this", "scalar": "text", "document start": "'---'"}
 _TOKENS |= {"block mapping start": "a key", "?": "a key"}
@@ -240,7 +220,11 @@ def _events(text: str, path: str) -> Iterator[yaml.Event]:
 
 def _syntax_error(error: yaml.MarkedYAMLError, open_marks: list[Any], path: str) -> ScenarioError:
     said = f"{error.context}: {error.problem}"
-    pattern, message, hint = next(fault for fault in _FAULTS if re.search(fault[0], said))
+    # A pattern of PyYAML's message, our message, and the correction. A leading "^" in our message:
+    # the place is the start of the unfinished element, not the parser's last position.
+    known = json.loads(Path(__file__).with_name("yaml.json").read_text("utf-8"))
+    faults = known["messages of PyYAML 6"]
+    pattern, message, hint = next(fault for fault in faults if re.search(fault[0], said))
     opening = open_marks[-1] if open_marks else error.problem_mark
     found = _FOUND.search(said)
     token = (found[1].strip("<>") or found[1]) if found else ""

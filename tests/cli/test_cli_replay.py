@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import msgspec
@@ -115,39 +114,6 @@ class TestWhatCannotBeReplayed:
         words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
         assert words == ["FAILED", "ERROR", "ok", "1"]
         assert result.stdout.splitlines()[-1] == "1 passed, 1 failed, 1 error"
-
-
-class TestJson:
-    def test_has_the_status_the_difference_and_the_error_of_each_trace(self, cli: Cli) -> None:
-        Path("b.jsonl").touch()
-        names = [rewritten("a.jsonl"), "b.jsonl", write("c.jsonl", played())]
-        result = cli("replay", *names, "--format", "json")
-        document = json.loads(result.stdout)
-        assert (result.exit_code, document["status"]) == (2, "error")
-        diverged, broken, same = document["replays"]
-        assert [each["status"] for each in document["replays"]] == ["failed", "error", "ok"]
-        (failure,) = diverged["failures"]
-        facts = {key: failure[key] for key in ("key", "expected", "got", "seq")}
-        assert facts == {
-            "key": "text-delta.text",
-            "expected": "Bye",
-            "got": "Hello",
-            "seq": first_text(),
-        }
-        (error,) = broken["errors"]
-        assert (error["type"], error["path"]) == ("ScenarioError", "b.jsonl")
-        assert error["message"] in result.stderr
-        assert (same["entries"], same["failures"]) == (len(played().entries), [])
-
-    def test_has_the_circumstances_that_differ_and_where_a_trace_was_cut(self, cli: Cli) -> None:
-        trace = played()
-        limits = {**trace.header.limits, "max_steps": 7}
-        trace.header = msgspec.structs.replace(trace.header, limits=limits)
-        lines = encode(trace).splitlines(keepends=True)
-        Path("a.jsonl").write_bytes(b"".join(lines[:5]))
-        (one,) = json.loads(cli("replay", "a.jsonl", "--format", "json").stdout)["replays"]
-        assert one["settings"] == [{"key": "limits.max_steps", "recorded": 7, "replayed": 100}]
-        assert one["truncated"].startswith("the file ends after 4 ")
 
 
 def test_a_fault_of_ours_is_3(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def test_a_second_result_gets_a_name_of_its_own_and_no_file_is_written_over(cli:
     assert "written to wrong.shrunk-2.simloop.yaml" in again.stdout
     refused = cli("shrink", "wrong.simloop.yaml", "--out", "right.simloop.yaml")
     assert refused.exit_code == 2
-    assert "right.simloop.yaml: the file exists already" in refused.stderr
+    assert "right.simloop.yaml: this file exists already" in refused.stderr
     assert Path("right.simloop.yaml").read_text("utf-8") == RIGHT
 
 

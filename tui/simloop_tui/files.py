@@ -70,8 +70,10 @@ def save(path: Path, text: str, *, replace: bool = False) -> bool:
     """
     if replace:
         write_file(path, text.encode())
-    elif not create(path, text):
+    elif path.exists():
         return False
+    else:
+        create(path, text)
     create_schema(path.parent)
     return True
 
