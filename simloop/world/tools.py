@@ -314,44 +314,35 @@ def _has_type(schema: Any) -> bool:
 
 
 def _convert_one(value: Any, kind: Any) -> Any:
-    match kind:
-        case "number" | "integer":
+    match kind, value:
+        case "number" | "integer", None | bool():
+            return int(bool(value))
+        case "number" | "integer", str():
             return _to_number(value, whole=kind == "integer")
-        case "boolean":
-            return _to_boolean(value)
-        case "string":
-            return _to_string(value)
-        case "null":
-            is_empty = isinstance(value, str | bool | int | float) and value in ("", 0)
-            return None if is_empty else value
+        case "boolean", None:
+            return False
+        case "boolean", "true" | "false":
+            return value == "true"
+        case "boolean", 0 | 1:
+            return bool(value)
+        case "string", None:
+            return ""
+        case "string", bool():
+            return str(value).lower()
+        case "string", float() if value == int(value):
+            return str(int(value))
+        case "string", int() | float():
+            return str(value)
+        case "null", "" | 0:
+            return None
         case _:
             return value
 
 
-def _to_number(value: Any, *, whole: bool) -> Any:
-    if value is None or isinstance(value, bool):
-        return int(bool(value))
-    if not isinstance(value, str) or not _DECIMAL.fullmatch(value.strip()):
-        return value
-    number = float(value)
+def _to_number(text: str, *, whole: bool) -> Any:
+    if not _DECIMAL.fullmatch(text.strip()):
+        return text
+    number = float(text)
     if not math.isfinite(number) or (whole and number != int(number)):
-        return value
+        return text
     return int(number) if number == int(number) and abs(number) < _EXACT else number
-
-
-def _to_boolean(value: Any) -> Any:
-    if value is None:
-        return False
-    if isinstance(value, str):
-        return {"true": True, "false": False}.get(value, value)
-    return bool(value) if isinstance(value, int | float) and value in {0, 1} else value
-
-
-def _to_string(value: Any) -> Any:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value == int(value):
-        return str(int(value))
-    return str(value) if isinstance(value, int | float) else value

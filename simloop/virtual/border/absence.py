@@ -2,6 +2,7 @@
 
 import _socket
 import errno
+import ipaddress
 import os
 import socket
 import sys
@@ -24,13 +25,11 @@ def _text(host: Any) -> str:
 
 
 def _is_numeric(host: str) -> bool:
-    for family in _NUMERIC:
-        try:
-            _socket.inet_pton(family, host.partition("%")[0])
-        except OSError:
-            continue
-        return True
-    return False
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_local(host: str) -> bool:
@@ -43,32 +42,20 @@ def _address_of(answers: Answers, host: str, *, is_v6: bool = False) -> str:
         return host
     if _is_local(host):
         return _LOCAL[is_v6]
-    named = answers.hosts
     # In order of first use, which is the same in each run.
-    number = list(named).index(host) if host in named else len(named)
-    named.setdefault(host)
-    return f"{_MADE_UP[is_v6]}{number % 254 + 1:{'x' if is_v6 else 'd'}}"
-
-
-def _host_of(answers: Answers, address: str) -> str:
-    """Return the name that led to an address, or the address."""
-    for made_up, base in zip(_MADE_UP, (10, 16), strict=True):
-        if address.startswith(made_up):
-            number = int(address.removeprefix(made_up), base) - 1
-            return next((host for n, host in enumerate(answers.hosts) if n == number), address)
+    number = answers.hosts.setdefault(host, len(answers.hosts))
+    address = f"{_MADE_UP[is_v6]}{number % 254 + 1:{'x' if is_v6 else 'd'}}"
+    answers.names[address] = host
     return address
 
 
-def _look_up(answers: Answers, original: Any, host: Any, *given: Any, **named: Any) -> Any:
-    said: list[Any] = [*given, *_UNSAID[len(given) :]]
-    family, flags = named.get("family", said[1]), named.get("flags", said[4])
+def _look_up(  # noqa: PLR0917 - Python's signature
+    answers: Answers, original: Any, host: Any, port: Any, family: int = 0, type: int = 0,  # noqa: A002
+    proto: int = 0, flags: int = 0,
+) -> Any:  # fmt: skip
     if host is not None and not flags & socket.AI_NUMERICHOST:
         host = _address_of(answers, _text(host), is_v6=family == socket.AF_INET6)
-    return original(host, *given, **named)
-
-
-_UNSAID = (None, 0, 0, 0, 0)
-"""The port, the family, the type, the protocol and the flags of a look-up that says nothing."""
+    return original(host, port, family, type, proto, flags)
 
 
 def _unnamed(answers: Answers, host: Any) -> OSError | None:
@@ -85,7 +72,8 @@ def _refused(answers: Answers, connecting: Any, address: Any) -> OSError:
         path = os.fsdecode(address)
         answers.loop.note_refused("host", path, path)
         return FileNotFoundError(errno.ENOENT, "No such file or directory")
-    host = _host_of(answers, _text(address[0]))
+    host = _text(address[0])
+    host = answers.names.get(host, host)
     answers.loop.note_refused("host", host, f"{host}:{address[1]}")
     if connecting.type == socket.SOCK_DGRAM:
         return OSError(errno.ENETUNREACH, "Network is unreachable")
@@ -135,11 +123,10 @@ def _connect(answers: Answers, original: Any, connecting: Any, address: Any) -> 
 
 
 def _connect_ex(answers: Answers, original: Any, connecting: Any, address: Any) -> Any:
-    if not _is_address(connecting, address):
-        return original(connecting, address)
-    if _connects_here(answers, connecting, address):
-        return 0
-    return _refused(answers, connecting, address).errno
+    try:
+        return _connect(answers, original, connecting, address) or 0
+    except OSError as error:
+        return error.errno
 
 
 def _send_to(answers: Answers, original: Any, sending: Any, *given: Any) -> Any:

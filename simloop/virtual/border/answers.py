@@ -125,8 +125,10 @@ class Answers(Struct):
 
     loop: VirtualLoop
     seeds: Seeds
-    hosts: dict[str, None] = {}
-    """The hosts that the program has looked up, in order; each has a made-up address."""
+    hosts: dict[str, int] = {}
+    """The numbers of the hosts that the program has looked up; each has a made-up address."""
+    names: dict[str, str] = {}
+    """The host of each of these addresses."""
     _generator: random.Random | None = None
 
     @property
