@@ -16,6 +16,7 @@ from simloop.virtual.border.answers import Answers, answers_here, stand_in
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50)  # and then 100: sqliteDefaultBusyCallback
 _BUSY = 5  # SQLITE_BUSY; no wait ends what its extended codes say
 _NAMES = (
+    "timeout",
     "detect_types",
     "isolation_level",
     "check_same_thread",
@@ -46,10 +47,9 @@ def _waited(connection: Any, call: Callable[[], Any]) -> Any:
 class _WaitingConnection(_Connection):  # type: ignore[misc]
     has_read = False
 
-    def __init__(self, database: Any, timeout: float = 5.0, *given: Any, **named: Any) -> None:
+    def __init__(self, database: Any, timeout: float = 5.0, **named: Any) -> None:
         self.timeout_ms = round(timeout * 1000)
-        # By name: Python 3.12 warns of several arguments without.
-        super().__init__(database, timeout=0, **dict(zip(_NAMES, given, strict=False)), **named)
+        super().__init__(database, timeout=0, **named)
 
     def cursor(self, factory: Any = _sqlite3.Cursor) -> Any:
         return super().cursor(_waiting(factory) if isinstance(factory, type) else factory)
@@ -91,13 +91,10 @@ def _waiting(cursor: Any) -> Any:
     return WaitingCursor
 
 
-def _connect(_: Answers, *given: Any, **named: Any) -> Any:
-    if len(given) <= _FACTORY:
-        named.setdefault("factory", _WaitingConnection)
-    return _ORIGINAL[0](*given, **named)
+def _connect(_: Answers, database: Any, *given: Any, **named: Any) -> Any:
+    # By name: Python 3.12 warns of several arguments without.
+    named = {"factory": _WaitingConnection, **dict(zip(_NAMES, given, strict=False)), **named}
+    return _ORIGINAL[0](database, **named)
 
-
-_FACTORY = 5
-"""The place of the factory among the arguments of `sqlite3.connect`."""
 
 FUNCTIONS = {_sqlite3.connect: stand_in(_sqlite3.connect, _connect)}

@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from simloop.errors import SimloopError
-from simloop.virtual.border import absence, pipes
+from simloop.virtual.border import pipes, refusals
 from simloop.virtual.border.answers import stand_in
 from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.clock.loop import VirtualLoop
@@ -446,7 +446,7 @@ _ANSWERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
 )  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     # In the place of a function that is not there in any run is its stand-in.
-    absence.FUNCTIONS.get(original, original): stand_in(original, answer, "processes")
+    refusals.FUNCTIONS.get(original, original): stand_in(original, answer, "processes")
     for original, answer in ((getattr(module, name), answer) for module, name, answer in _ANSWERS)
 }
 

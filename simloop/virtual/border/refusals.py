@@ -1,30 +1,161 @@
-"""The refusal of calls that leave or end a simulation: blocking sockets, forks and signals.
+"""What the world refuses: hosts and programs that are not there, and calls that leave a run.
 
-Other threads and debuggers are let through. Stand-ins refuse calls that have no audit event.
+A call for a host or a program fails as on a machine without them. Blocking sockets, forks and
+signals are refused. Other threads and debuggers are let through.
 """
 
+import errno
 import functools
+import ipaddress
 import os
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from simloop.virtual.border.absence import EVENTS, guarded, named
 from simloop.virtual.border.answers import Answers, answers_here
+from simloop.virtual.clock.transports import absent
 from simloop.virtual.real_world import ADVICE, LISTS, is_exempt
 
-_ABSENT = "absent"
-_ADVICE = {
-    event: advice for advice, events in LISTS.audit_events.items() for event in events
-} | dict.fromkeys(EVENTS, _ABSENT)
+_LOCAL = ("127.0.0.1", "::1")
+_NUMERIC = (socket.AF_INET, socket.AF_INET6)
+# Addresses for documentation (RFC 5737 and RFC 3849), which no machine has.
+_MADE_UP = ("192.0.2.", "2001:db8::")
 
 
-def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
-    def refuse(answers: Answers, *_: Any, **__: Any) -> Any:
-        __tracebackhide__ = True
-        raise answers.loop.refuse(name, advice)
+def _text(host: Any) -> str:
+    return host.decode(errors="replace") if isinstance(host, bytes) else str(host)
 
-    return guarded(original, refuse)
+
+def _is_numeric(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_local(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost") or host in _LOCAL
+
+
+def _address_of(answers: Answers, host: str, *, is_v6: bool = False) -> str:
+    """Return the address of a host: a made-up one, unless it is the machine itself."""
+    if _is_numeric(host):
+        return host
+    if _is_local(host):
+        return _LOCAL[is_v6]
+    # In order of first use, which is the same in each run.
+    number = answers.hosts.setdefault(host, len(answers.hosts))
+    address = f"{_MADE_UP[is_v6]}{number % 254 + 1:{'x' if is_v6 else 'd'}}"
+    answers.names[address] = host
+    return address
+
+
+def _look_up(  # noqa: PLR0917 - Python's signature
+    answers: Answers, original: Any, host: Any, port: Any, family: int = 0, type: int = 0,  # noqa: A002
+    proto: int = 0, flags: int = 0,
+) -> Any:  # fmt: skip
+    if host is not None and not flags & socket.AI_NUMERICHOST:
+        host = _address_of(answers, _text(host), is_v6=family == socket.AF_INET6)
+    return original(host, port, family, type, proto, flags)
+
+
+def _unnamed(answers: Answers, host: Any) -> OSError | None:
+    host = _text(host)
+    if _is_local(host) or _is_numeric(host):
+        return None
+    answers.loop.note_refused("host", host, host)
+    return socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+def _refused(answers: Answers, connecting: Any, address: Any) -> OSError:
+    """Return the error of a socket that cannot reach `address`; the run records it."""
+    if connecting.family == socket.AF_UNIX:
+        path = os.fsdecode(address)
+        answers.loop.note_refused("host", path, path)
+        return FileNotFoundError(errno.ENOENT, "No such file or directory")
+    host = _text(address[0])
+    host = answers.names.get(host, host)
+    answers.loop.note_refused("host", host, f"{host}:{address[1]}")
+    if connecting.type == socket.SOCK_DGRAM:
+        return OSError(errno.ENETUNREACH, "Network is unreachable")
+    return ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+def _is_address(connecting: Any, address: Any) -> bool:
+    if connecting.family == socket.AF_UNIX:
+        return isinstance(address, str | bytes)
+    return isinstance(address, tuple) and len(address) > 1
+
+
+def _is_stream_here(connecting: Any, address: Any) -> bool:
+    if connecting.family not in _NUMERIC or connecting.type != socket.SOCK_STREAM:
+        return False
+    return address[0] in {"", "0.0.0.0", "::"} or _is_local(_text(address[0]))  # noqa: S104 - nothing is bound
+
+
+def _connects_here(answers: Answers, connecting: Any, address: Any) -> bool:
+    network = answers.loop.network
+    if network is None or not _is_stream_here(connecting, address):
+        return False
+    return bool(network.connect(connecting, address))
+
+
+def _bind(answers: Answers, original: Any, binding: Any, address: Any) -> Any:
+    __tracebackhide__ = True
+    if not _is_address(binding, address):
+        return original(binding, address)  # which says what is wrong with it
+    if _is_stream_here(binding, address):
+        from simloop.virtual.border.loopback import network_of  # noqa: PLC0415 - few runs need it
+
+        return network_of(answers.loop).bind(binding, address)
+    # The path of a Unix socket may hold a number of the process, which each run has anew.
+    asked = "a Unix socket" if binding.family == socket.AF_UNIX else repr(address)
+    answers.loop.note_refused("call", "socket.bind", f"socket.bind to {asked}")
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+def _connect(answers: Answers, original: Any, connecting: Any, address: Any) -> Any:
+    __tracebackhide__ = True
+    if not _is_address(connecting, address):
+        return original(connecting, address)
+    if not _connects_here(answers, connecting, address):
+        raise _refused(answers, connecting, address)
+    return None
+
+
+def _connect_ex(answers: Answers, original: Any, connecting: Any, address: Any) -> Any:
+    try:
+        return _connect(answers, original, connecting, address) or 0
+    except OSError as error:
+        return error.errno
+
+
+def _send_to(answers: Answers, original: Any, sending: Any, *given: Any) -> Any:
+    __tracebackhide__ = True
+    if len(given) < 2 or not _is_address(sending, given[-1]):  # noqa: PLR2004 - data and address
+        return original(sending, *given)
+    raise _refused(answers, sending, given[-1])
+
+
+def _start(answers: Answers, _: Any, args: Sequence[Any], *__: Any, **___: Any) -> int:
+    __tracebackhide__ = True
+    raise absent(answers.loop, args)
+
+
+_NOT_FOUND = 127 << 8
+
+
+def _system(answers: Answers, _: Any, command: Any) -> int:
+    absent(answers.loop, ("sh", "-c", command))
+    return _NOT_FOUND
+
+
+def _refuse(name: str, advice: str, answers: Answers, *_: Any, **__: Any) -> Any:
+    __tracebackhide__ = True
+    raise answers.loop.refuse(name, ADVICE[advice])
 
 
 def _exit(answers: Answers, _: Any, status: int) -> None:
@@ -35,6 +166,106 @@ def _exit(answers: Answers, _: Any, status: int) -> None:
     threads.exit_program(status)
 
 
+_HARMLESS = ("close", "shutdown", "getsockname", "getpeername", "setsockopt", "getsockopt")
+
+
+def _without_waiting(
+    name: str, answers: Answers, original: Any, one: Any, *args: Any, **_: Any
+) -> Any:
+    """Answer the method of a socket of the run's network; refuse another that may wait."""
+    __tracebackhide__ = True
+    network = answers.loop.network
+    if network is not None and network.has(one):
+        return network.answer(name, original, one, *args)
+    if name in _HARMLESS:
+        return original(one, *args)
+    raise answers.loop.refuse(f"socket.{name.lstrip('_')}", ADVICE["transport"])
+
+
+def _guarded(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the stand-in of a function, which a question about the machine does not get."""
+
+    @functools.wraps(original)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        answers = answers_here()
+        if answers is None or is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller's
+            return original(*args, **kwargs)
+        return answer(answers, original, *args, **kwargs)
+
+    return stand_in
+
+
+def _named(name: str) -> Any:
+    """Return an attribute of a module; None if this platform lacks one of them."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(__import__(module), attribute, None)
+    except ImportError:
+        return None
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "_socket.getaddrinfo": _look_up,
+    "_socket.gethostname": lambda *_: "localhost",
+    "os.system": _system,
+    # An agent that looks for a program first does without one that is not there.
+    "shutil.which": lambda *_, **__: None,
+    "_posixsubprocess.fork_exec": _start,
+    "os._exit": _exit,
+    **{
+        name: partial(_refuse, name, advice)
+        for advice, names in LISTS.silent_functions.items()
+        for name in names
+    },
+}
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    original: _guarded(original, answer)
+    for name, answer in _FUNCTIONS.items()
+    if (original := _named(name)) is not None
+}
+
+_METHODS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("_socket.socket", "bind"): _bind,
+    ("_socket.socket", "connect"): _connect,
+    ("_socket.socket", "connect_ex"): _connect_ex,
+    ("_socket.socket", "sendto"): _send_to,
+    **{
+        (place, name): partial(_without_waiting, name)
+        for place, names in (*LISTS.silent_methods.items(), ("_socket.socket", _HARMLESS))
+        for name in names
+    },
+}
+METHODS: tuple[tuple[type, str, Any], ...] = tuple(
+    (kind, name, _guarded(vars(kind)[name], answer))
+    for (place, name), answer in _METHODS.items()
+    if (kind := _named(place)) is not None and name in vars(kind)
+)
+
+
+def _refused_event(event: str, advice: str, answers: Answers, *args: Any) -> Exception | None:
+    if advice == "thread" and getattr(args[0], "__module__", "") == _THREADS:
+        return None
+    return answers.loop.refuse(event, ADVICE[advice])
+
+
+_THREADS = "simloop.virtual.threads.scheduler"
+_EVENTS: dict[str, Callable[..., Exception | None]] = {
+    "socket.gethostbyname": _unnamed,
+    "socket.gethostbyaddr": lambda *_: socket.herror(1, "Unknown host"),
+    "socket.getnameinfo": lambda *_: socket.gaierror(
+        socket.EAI_NONAME, "Name or service not known"
+    ),
+    "os.posix_spawn": lambda answers, _path, args, _env: absent(answers.loop, args),
+    **{
+        event: partial(_refused_event, event, advice)
+        for advice, events in LISTS.audit_events.items()
+        for event in events
+    },
+}
+"""The error of a call, by its audit event: fewer names to exchange for each simulation."""
+
+
 @functools.cache
 def watch_reaches() -> None:
     """Add the audit hook of the process, once; Python never removes it."""
@@ -43,56 +274,13 @@ def watch_reaches() -> None:
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
     # Every audit event of the process comes through here, for ever: it costs one look-up.
-    advice = _ADVICE.get(event)
+    error_of = _EVENTS.get(event)
     __tracebackhide__ = True
-    if advice is None:
+    if error_of is None:
         return
     answers = answers_here()
-    if answers is None:
+    if answers is None or is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
         return
-    if advice == "thread" and getattr(args[0], "__module__", "") == _THREADS:
-        return
-    if is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
-        return
-    if advice != _ABSENT:
-        raise answers.loop.refuse(event, ADVICE[advice])
-    error = EVENTS[event](answers, *args)
+    error = error_of(answers, *args)
     if error is not None:
         raise error
-
-
-_THREADS = "simloop.virtual.threads.scheduler"
-
-
-FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    original: _refusing(original, name, ADVICE[advice])
-    for advice, names in LISTS.silent_functions.items()
-    for name in names
-    for original in [named(*name.split("."))]
-    if original is not None
-} | {os._exit: guarded(os._exit, _exit)}
-
-
-def _without_waiting(original: Any, name: str) -> Callable[..., Any]:
-    """Return a method that a socket of the run's network has; it is refused if it may wait."""
-
-    def method(answers: Answers, original: Any, one: Any, *args: Any, **_: Any) -> Any:
-        __tracebackhide__ = True
-        network = answers.loop.network
-        if network is not None and network.has(one):
-            return network.answer(name, original, one, *args)
-        if name in _HARMLESS:
-            return original(one, *args)
-        raise answers.loop.refuse(f"socket.{name.lstrip('_')}", ADVICE["transport"])
-
-    return guarded(original, method)
-
-
-_HARMLESS = ("close", "shutdown", "getsockname", "getpeername", "setsockopt", "getsockopt")
-METHODS: tuple[tuple[type, str, Any], ...] = tuple(
-    (kind, name, _without_waiting(vars(kind)[name], name))
-    for place, names in (*LISTS.silent_methods.items(), ("_socket.socket", _HARMLESS))
-    for kind in [named(*place.split("."))]
-    for name in names
-    if kind is not None and name in vars(kind)
-)

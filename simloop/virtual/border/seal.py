@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from simloop.virtual.border import absence, answers, certificates, refusals, thread_stand_ins
+from simloop.virtual.border import answers, certificates, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
 from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
@@ -22,18 +22,10 @@ except ImportError:  # a Python without SQLite
 # Identifiers stay above the last stamp, which was a real one; Python 3.14 has those of v6 and v7.
 _STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()
 _OF_BORDER = StandIns(
-    answers.FUNCTIONS
-    | thread_stand_ins.FUNCTIONS
-    | refusals.FUNCTIONS
-    | absence.FUNCTIONS
-    | _OF_DATABASES,
-    answers.METHODS
-    + thread_stand_ins.METHODS
-    + refusals.METHODS
-    + absence.METHODS
-    + certificates.METHODS,
+    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | _OF_DATABASES,
+    answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + certificates.METHODS,
     kept_by=LISTS.real_clocks,
-    everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO | absence.FUNCTIONS,
+    everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO,
 )
 
 
