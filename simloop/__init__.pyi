@@ -105,9 +105,9 @@ from simloop.world.fake_model import Model as Model
 from simloop.world.http import HttpRequest as HttpRequest
 from simloop.world.model_port import Completion as Completion
 from simloop.world.model_port import ModelCallFailed as ModelCallFailed
-from simloop.world.own_tools import traced as traced
 from simloop.world.program_scripts import Completed as Completed
 from simloop.world.tools import Tool as Tool
+from simloop.world.tools_port import traced as traced
 from simloop.world.user_functions import UserError as UserError
 from simloop.world.user_functions import independent as independent
 from simloop.world.wire_options import WireOptions as WireOptions

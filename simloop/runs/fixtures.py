@@ -29,7 +29,7 @@ from simloop.scenario.services import Route, WhenAsked
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 from simloop.virtual.simulate import running_loop
-from simloop.world import fake_model, faults, http, model_port, own_tools, user_functions
+from simloop.world import fake_model, faults, http, model_port, tools_port, user_functions
 from simloop.world.program_scripts import ProgramCall, ProgramFunction, ProgramScript
 from simloop.world.services import Service
 from simloop.world.wire_options import WireOptions
@@ -268,7 +268,7 @@ class Sim(_OfTest):
 
     def tool(self, function: F) -> F:
         """Return the function, whose calls are recorded as a tool's: see `simloop.traced`."""
-        return own_tools.traced(function)
+        return tools_port.traced(function)
 
     def program(
         self, command: str, *answers: Program | ProgramFunction, **given: Any

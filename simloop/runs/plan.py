@@ -34,9 +34,9 @@ from simloop.virtual.seeds import Seeds
 from simloop.world import fake_model, faults, tools_port
 from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
-from simloop.world.own_tools import ToolBehaviour
 from simloop.world.services import Service
 from simloop.world.tools import Tool, toolbox
+from simloop.world.tools_port import ToolBehaviour
 from simloop.world.user_functions import UserFunction
 
 _NO_HOOKS, _NO_CALLBACKS = Hooks(), Callbacks()

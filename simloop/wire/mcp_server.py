@@ -14,8 +14,7 @@ from simloop.errors import ScenarioError, install_hint
 from simloop.messages import ToolCall, ToolMessage
 from simloop.virtual.clock.listener import OpenSession, report_session
 from simloop.virtual.places import callers_place
-from simloop.world.own_tools import shown_arguments
-from simloop.world.tools_port import ToolsPort
+from simloop.world.tools_port import ToolsPort, shown_arguments
 from simloop.world.world import World, current_world
 
 if TYPE_CHECKING:

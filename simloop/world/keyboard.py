@@ -8,7 +8,7 @@ from simloop.virtual.border.standard_input import StandardInput
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.progress import runaway
 from simloop.virtual.threads.scheduler import Fiber, parked, threads_of
-from simloop.world.own_tools import CURRENT_CALL
+from simloop.world.tools_port import CURRENT_CALL
 from simloop.world.user_port import TypedLine
 
 MOST_LINES = 10_000

@@ -1,34 +1,245 @@
-"""The tools as an agent sees them: each start and each result is recorded as it passes."""
+"""The tools as an agent sees them: each start and each result is recorded as it passes.
+
+The port runs the calls that an agent gives it. The agent's own code calls other tools: each of
+their calls is matched once with a call of the model, so that each result belongs to one call.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import contextlib
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from simloop.errors import SimloopError
+from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
-from simloop.messages import ToolCall, ToolMessage, ToolResult, ToolSpec
-from simloop.trace import entries
+from simloop.messages import Outcome, ToolCall, ToolMessage, ToolResult, ToolSpec, json_value
+from simloop.trace import entries, facts
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop, loop_here
 from simloop.virtual.clock.tasks import Started, begin, is_coroutine
 from simloop.virtual.clock.timeouts import Timeout, Timeouts
-from simloop.world.chance import FaultSites
-from simloop.world.own_tools import OwnTools, ToolBehaviour
+from simloop.virtual.threads import calls, scheduler
+from simloop.world import chance, user_functions
 from simloop.world.tools import Tool, ToolServer, canonical_json, read_arguments
 from simloop.world.user_functions import UserError, keep, message_of
 from simloop.world.user_port import no_turn
 
+T = TypeVar("T")
+CURRENT_CALL: ContextVar[str] = ContextVar("current_call", default="")
+"""The id of the call whose tool runs here; empty in other code."""
 
-def unbroken(_: Timeout) -> AbstractContextManager[None]:
+
+class ToolBehaviour(NamedTuple):
+    """The settings of one tool.
+
+    `wait` takes the time of the tool before it ends, and is None for a tool that takes none.
+    `result` returns or raises in the place of the function, and is None for a tool whose result is
+    not stated. `details` are for the interface.
+    """
+
+    wait: Callable[[], Coroutine[Any, Any, None]] | None = None
+    result: Callable[[], Any] | None = None
+    details: Any = None
+    timeout_ms: int | None = None
+    turn: "Callable[[], ToolBehaviour] | None" = None
+    """Returns the behaviour in the next call, for a tool whose calls differ."""
+
+
+_AS_IT_IS = ToolBehaviour()
+
+
+class OwnTools(msgspec.Struct, eq=False):
+    """The tools of one conversation that the agent's own code calls, and the record of the calls.
+
+    `timeout_ms` bounds a call whose tool has no timeout of its own. A call that a timeout ends
+    raises TimeoutError, and one that a fault of chance breaks raises ConnectionError.
+
+    A start takes the id of a call of the model that waits under its name: the first with equal
+    arguments, or else the first that no request has answered yet, or else the first. A call of a
+    reply that failed or was cut off comes last, because the retry repeats it. A tool that nobody
+    asked for gets an id of its own, `own-1`.
+    """
+
+    _recorder: Recorder
+    _loop: VirtualLoop
+    _timeout_ms: int | None
+    _behaviours: Mapping[str, ToolBehaviour]
+    _sites: chance.FaultSites | None
+    _seen: int = 0
+    _unasked: int = 0
+    _open: list[entries.ToolCall] = []
+    _broken: set[int] = set()  # the numbers of requests whose replies broke
+    _answered: set[str] = set()  # the ids of calls whose results were sent
+
+    def of(self, name: str) -> ToolBehaviour:
+        return self._behaviours.get(name, _AS_IT_IS)
+
+    def _next_of(self, name: str) -> ToolBehaviour:
+        behaviour = self.of(name)
+        return behaviour if behaviour.turn is None else behaviour.turn()
+
+    async def call(self, name: str, function: Callable[[], Awaitable[Any]]) -> Any:
+        behaviour = self._next_of(name)
+
+        async def course() -> Any:
+            await self._before(behaviour)
+            return await function() if behaviour.result is None else behaviour.result()
+
+        return await _within(behaviour.timeout_ms or self._timeout_ms, course())
+
+    def call_blocking(self, name: str, function: Callable[[], Any]) -> Any:
+        """Return the result as `call` does. Nothing interrupts `function`, which may be late."""
+        behaviour = self._next_of(name)
+        timeout_ms = behaviour.timeout_ms or self._timeout_ms
+        begin_ns = self._loop.now_ns
+        if behaviour.wait is not None or self._sites is not None:
+            calls.run_blocking(_within(timeout_ms, self._before(behaviour)))
+        value = function() if behaviour.result is None else behaviour.result()
+        if timeout_ms is not None and self._loop.now_ns - begin_ns > timeout_ms * 10**6:
+            raise _timed_out(timeout_ms)
+        return value
+
+    async def _before(self, behaviour: ToolBehaviour) -> None:
+        if self._sites is not None:
+            await chance.disturb_tool(self._sites)
+        if behaviour.wait is not None:
+            await behaviour.wait()
+
+    @contextlib.contextmanager
+    def recorded(self, name: str, arguments: Mapping[str, Any]) -> Iterator[Callable[[Any], None]]:
+        """Record a call: the block gives its result to the function, or raises."""
+        started = self.start(name, arguments)
+        here = CURRENT_CALL.set(started.id)
+        try:
+            yield lambda value: self.end(
+                started, shown_result(value), details=self.of(name).details
+            )
+        except Exception as error:
+            told = message_of(error) or type(error).__name__
+            if isinstance(error, AssertionError):  # is judged: a tool's own claim does not hold
+                told = user_functions.describe(error)
+            self.end(started, f"Error: {told}", is_error=True)
+            raise
+        finally:
+            CURRENT_CALL.reset(here)
+
+    def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
+        shown = writable(shown_arguments(arguments))
+        call = ToolCall(self.id_for(name, shown), writable(name), shown)
+        kind, own, here = entries.ToolStarted, True, scheduler.thread_here()
+        in_thread = here is not None and here is not here.threads.of_loop
+        self._recorder.record(kind, call.id, call.name, shown, own, in_thread)
+        return call
+
+    def end(
+        self, call: ToolCall, text: str, *, is_error: bool = False, details: Any = None
+    ) -> None:
+        kind = entries.ToolResult
+        self._recorder.record(kind, call.id, call.name, writable(text), is_error, details)
+
+    def id_for(self, name: str, arguments: str) -> str:
+        """Take the call of the model that a tool with these arguments answers; return its id."""
+        self._read()
+        named = [call for call in self._open if call.name == name]
+        asked = [call for call in named if call.request not in self._broken]
+        asked = asked or [call for call in named if call.request == named[-1].request]
+        value = json_value(arguments, arguments)
+        if not asked:
+            self._unasked += 1
+            return f"own-{self._unasked}"
+        equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
+        due = [each for each in asked if each.call_id not in self._answered]
+        found = (equal or due or asked)[0]
+        self._open.remove(found)
+        return found.call_id
+
+    def _read(self) -> None:
+        """Read the entries since the last call: a tool of the world may have taken a call too."""
+        record = self._recorder.entries
+        for place in range(self._seen, len(record)):
+            entry: Any = record[place]
+            kind = type(entry)
+            if kind is entries.ToolCall:
+                self._open.append(entry)
+                self._answered.discard(entry.call_id)
+            elif kind is entries.Request:
+                self._answered.update(getattr(each, "call_id", "") for each in entry.added)
+            elif kind is entries.Error or kind is entries.StreamCut:
+                self._broken.add(entry.request)
+            elif kind is entries.Finish:
+                if entry.reason not in facts.MAY_ACT:
+                    self._broken.add(entry.request)
+            elif kind is entries.Ended and entry.outcome is not Outcome.COMPLETED:
+                self._open.clear()  # nothing runs for the calls of a run that has failed
+            elif kind is entries.ToolStarted and not entry.own:
+                taken = next((c for c in self._open if c.call_id == entry.call_id), None)
+                if taken is not None:
+                    self._open.remove(taken)
+        self._seen = len(record)
+
+
+def shown_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as a JSON object; a value that is no JSON is shown by its type."""
+    return canonical_json({name: _plain(value) for name, value in arguments.items()}).decode()
+
+
+def shown_result(value: Any) -> str:
+    """Return a result as the trace has it: text unchanged, None empty, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else canonical_json(plain).decode()
+
+
+def _plain(value: Any) -> Any:
+    dumped = getattr(type(value), "model_dump", None)  # pydantic
+    try:
+        if dumped is not None:
+            value = dumped(value, mode="json")
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_by_type)
+        canonical_json(plain)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return _by_type(value)
+    return plain
+
+
+def _by_type(value: Any) -> str:
+    # Its `repr` may have an address, which differs from run to run.
+    return f"<{type(value).__name__}>"
+
+
+async def _within(timeout_ms: int | None, course: Coroutine[Any, Any, T]) -> T:
+    if timeout_ms is None:
+        return await course
+    try:
+        async with asyncio.timeout(timeout_ms / 1000) as timeout:
+            value = await course
+    except TimeoutError:
+        if timeout.expired():
+            raise _timed_out(timeout_ms) from None
+        raise
+    if timeout.expired():  # a result that comes all the same is late
+        raise _timed_out(timeout_ms)
+    return value
+
+
+def _timed_out(timeout_ms: int) -> TimeoutError:
+    return TimeoutError(f"timed out after {timeout_ms} ms")
+
+
+def unbroken(_: Timeout) -> contextlib.AbstractContextManager[None]:
     """Let no abort break the timeout off."""
-    return nullcontext()
+    return contextlib.nullcontext()
 
 
-Breaking: TypeAlias = Callable[[Timeout], AbstractContextManager[None]]
+Breaking: TypeAlias = Callable[[Timeout], contextlib.AbstractContextManager[None]]
 """A function that lets an abort break a timeout off while its block runs."""
 
 
@@ -46,7 +257,7 @@ class ToolsPort:
     _timeout_ms: int | None = None
     results_fail: bool = True
     behaviours: Mapping[str, ToolBehaviour] | None = None
-    sites: FaultSites | None = None
+    sites: chance.FaultSites | None = None
     specs: tuple[ToolSpec, ...] = ()
     turn: Callable[[], Awaitable[None]] = no_turn
     server: ToolServer = field(default_factory=ToolServer)
@@ -186,3 +397,83 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return writable(value)
     return "" if value is None else canonical_json(value).decode()
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def traced(function: F) -> F:
+    """Record each call of `function` in the trace of the run that it happens in, as a tool's.
+
+        @simloop.traced
+        async def search(query: str) -> str: ...
+
+    The function may be async. Its name, signature and docstring stay, so that a framework reads
+    them. Outside of a run it is called as it is.
+
+    Where the scenario has a tool of this name, its settings hold: `takes` is virtual time before
+    the function runs, `timeout` raises TimeoutError, and a tool for which the scenario states the
+    end (`returns`, `returns_chars`, `raises`, `hangs`, `cancels`) ends so, and the function does
+    not run. The scenario's faults of chance, `tool.slow` and `tool.raises`, reach it too. A timeout
+    cannot interrupt a function that is not async, whose result is late then.
+
+    Raises ScenarioError for a generator or a class.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    if is_generator or inspect.isclass(function) or not callable(function):
+        wrong = f"`{name}` is not a function that returns one value"
+        hint = "put it on a plain or an async function"
+        raise ScenarioError(wrong, key="traced", hint=hint)
+
+    @functools.wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        tools = _tools_here()
+        if tools is None or (given := _arguments(function, args, kwargs)) is None:
+            return await function(*args, **kwargs)
+        with tools.recorded(name, given) as end:
+            value = await tools.call(name, functools.partial(function, *args, **kwargs))
+            end(value)
+        return value
+
+    @functools.wraps(function)
+    def call_blocking(*args: Any, **kwargs: Any) -> Any:
+        tools = _tools_here()
+        if tools is None or (given := _arguments(function, args, kwargs)) is None:
+            return function(*args, **kwargs)
+        with tools.recorded(name, given) as end:
+            value = tools.call_blocking(name, functools.partial(function, *args, **kwargs))
+            end(value)
+        return value
+
+    wrapper: Any = call if inspect.iscoroutinefunction(function) else call_blocking
+    setattr(wrapper, user_functions.TRACED, function)
+    return wrapper  # type: ignore[no-any-return]
+
+
+def _tools_here() -> OwnTools | None:
+    loop = loop_here()  # not `current_world`: the world imports this module
+    return loop.worlds[-1].tools.own_tools if loop is not None and loop.worlds else None
+
+
+def _arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    try:
+        bound = _signature(function).bind(*args, **kwargs)
+    except TypeError:  # the call itself raises the error: the function does not run
+        return None
+    except ValueError:
+        return dict(kwargs)
+    found: dict[str, Any] = {}
+    for place, (name, value) in enumerate(bound.arguments.items()):
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            found.update(value)
+        elif place or name not in {"self", "cls"}:
+            found[name] = value
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
