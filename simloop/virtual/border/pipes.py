@@ -6,7 +6,6 @@ pipe was read, written or closed. A pipe is noted by its inode, because numbers 
 never park: the output of the program may be a pipe that nobody drains in virtual time.
 """
 
-import asyncio
 import functools
 import io
 import os
@@ -56,7 +55,7 @@ class Pipes:
         self._waiting: list[SimulatedThread] = []
         self._empty_ns = self._moved_ns = -1
         """The instants of the last poll that found nothing, and of the last that moved time."""
-        self._watched: dict[Any, dict[int, dict[int, asyncio.Handle]]] = {}
+        self._loops: dict[Any, None] = {}  # that watch, in order
 
     def note(self, ends: tuple[int, int]) -> tuple[int, int]:
         self._noted.update(filter(None, map(inode_of, ends)))
@@ -87,7 +86,7 @@ class Pipes:
         for each in self._waiting:
             if not each.is_ready:
                 each.threads.wake(each)
-        for loop in self._watched:
+        for loop in self._loops:
             loop.look_at_pipes()
 
     def wait(self, descriptor: int, event: int) -> None:
@@ -143,50 +142,20 @@ class Pipes:
                 self._waiting.remove(fiber)
         return found
 
-    def watch(self, loop: Any, descriptor: int, event: int, handle: asyncio.Handle) -> None:
-        """Let `ready` return `handle` whenever the descriptor is ready."""
-        self.unwatch(loop, descriptor, event)
-        self._watched.setdefault(loop, {}).setdefault(descriptor, {})[event] = handle
+    def watch(self, loop: Any, descriptor: int, *, is_read: bool) -> None:
+        """Hear that a loop watches a descriptor, from now until `forget`."""
+        self._loops[loop] = None
         loop.look_at_pipes()
-        if event == READ:
+        if is_read:
             self._tell([descriptor])
 
     def is_watched(self, descriptor: int) -> bool:
         inode = inode_of(descriptor)
-        return any(
-            READ in events and inode_of(each) == inode
-            for watched in self._watched.values()
-            for each, events in watched.items()
-        )
-
-    def unwatch(self, loop: Any, descriptor: int, event: int) -> bool:
-        """Return whether a handle was there, which is cancelled."""
-        events = self._watched.get(loop, {}).get(descriptor, {})
-        handle = events.pop(event, None)
-        if handle is None:
-            return False
-        handle.cancel()
-        if not events:
-            del self._watched[loop][descriptor]
-        return True
-
-    def ready(self, loop: Any) -> list[asyncio.Handle]:
-        """Return the handles of a loop whose descriptors are ready, in the order of the watches."""
-        watched = self._watched.get(loop)
-        if not watched:
-            return []
-        poller = _poll()
-        for descriptor, events in watched.items():
-            poller.register(descriptor, functools.reduce(int.__or__, events))
-        return [
-            handle
-            for descriptor, found in poller.poll(0)
-            for event, handle in watched[descriptor].items()
-            if found & ~(READ | WRITE) or found & event  # an end that is closed is ready for both
-        ]
+        keys = (key for loop in self._loops for key in loop._selector.get_map().values())  # noqa: SLF001
+        return any(key.events & selectors.EVENT_READ and inode_of(key.fd) == inode for key in keys)
 
     def forget(self, loop: Any) -> None:
-        self._watched.pop(loop, None)
+        self._loops.pop(loop, None)
 
 
 def inode_of(descriptor: Any) -> tuple[int, int] | None:

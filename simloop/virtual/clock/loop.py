@@ -21,7 +21,7 @@ from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
 from simloop.virtual.clock import tasks
 from simloop.virtual.clock.instants import EXACT_S, NEVER_NS, NEVER_S, SECOND_NS, clock_text
 from simloop.virtual.clock.listener import hear_timer, report_blocking
-from simloop.virtual.clock.transports import ReachingLoop, refuse_methods
+from simloop.virtual.clock.transports import ReachingLoop, Watches, refuse_methods
 from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
 from simloop.virtual.real_world import ADVICE, noted_interrupts
@@ -91,6 +91,8 @@ class VirtualLoop(ReachingLoop):
         self.now_ns = 0
         self.escapes: list[SimloopError] = []
         self._looks_at_pipes = False
+        if self._selector.get_map():
+            self._selector = Watches(self)
         self.pipes: Any = None  # the noted pipes and the scripted processes, if the run has some
         self.processes: Any = None
         self.network: Any = None  # the servers of the program itself, if it has some
@@ -290,9 +292,9 @@ class VirtualLoop(ReachingLoop):
 
     def _take_ready(self) -> None:
         self._looks_at_pipes = False
-        handles = [] if self.pipes is None else self.pipes.ready(self)
-        self._ready.extend(handles)
-        if handles:  # a descriptor stays ready until its callback reads from it
+        found = self._selector.select()
+        self._process_events(found)
+        if found:  # a descriptor stays ready until its callback reads from it
             self.look_at_pipes()
 
     def _pop_timer(self) -> Timer:

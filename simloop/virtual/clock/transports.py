@@ -8,6 +8,7 @@ import errno
 import functools
 import os
 import select
+import selectors
 import shlex
 import socket
 import sys
@@ -17,8 +18,6 @@ from typing import Any, cast
 
 from simloop.virtual.clock import tasks
 from simloop.virtual.real_world import ADVICE, LISTS
-
-READ, WRITE = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 
 
 def absent(outer: Any, args: Sequence[Any]) -> FileNotFoundError:
@@ -49,18 +48,51 @@ class _Generators(dict[Any, None]):
         return filter(None, [each() for each in self.copy()])
 
 
-class ReachingLoop(asyncio.BaseEventLoop):
+_Selector: Any = getattr(selectors, "PollSelector", selectors.SelectSelector)
+
+
+class Watches(_Selector):  # type: ignore[misc]
+    """The pipes (border/pipes.py) that a loop watches; a look at them takes no time."""
+
+    _selector_cls = getattr(select, "poll", None)  # the original, of which a run has another
+
+    def __init__(self, loop: Any) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> Any:
+        outer = self._loop.outer
+        if outer.pipes is None:
+            name = "add_reader" if events == selectors.EVENT_READ else "add_writer"
+            raise outer.refuse(f"loop.{name}", ADVICE["transport"])
+        return self._begun(super().register(fileobj, events, data))
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> Any:
+        return self._begun(super().modify(fileobj, events, data))
+
+    def _begun(self, key: selectors.SelectorKey) -> selectors.SelectorKey:
+        is_read = bool(key.events & selectors.EVENT_READ)
+        self._loop.outer.pipes.watch(self._loop, key.fd, is_read=is_read)
+        return key
+
+    def select(self, _: float | None = None) -> Any:
+        return super().select(0) if self.get_map() else []
+
+
+class ReachingLoop(asyncio.selector_events.BaseSelectorEventLoop):
     """An event loop without a network of its own: what it asks for, the border answers.
 
-    Only noted pipes (border/pipes.py) can be watched; a run without any refuses all of them.
-    `outer` is the virtual loop, on which all that belongs to the run hangs.
+    Only noted pipes can be watched; a run without any refuses all of them. `outer` is the virtual
+    loop, on which all that belongs to the run hangs.
     """
 
     outer: Any
     _task_factory: Any
+    _process_events: Any
 
     def __init__(self) -> None:
-        super().__init__()
+        asyncio.BaseEventLoop.__init__(self)  # no pair of sockets wakes it
+        self._selector: Any = Watches(self)
         self._transports = weakref.WeakValueDictionary[int, Any]()
         self._asyncgens = _Generators()
 
@@ -86,29 +118,12 @@ class ReachingLoop(asyncio.BaseEventLoop):
         if self.outer.standard_input is None or not name.endswith("signal_handler"):
             raise self.outer.refuse(name, advice)
 
-    def _pipes_for(self, method: str) -> Any:
-        pipes = self.outer.pipes
-        if pipes is None:
-            raise self.outer.refuse(f"loop.{method}", ADVICE["transport"])
-        return pipes
-
-    def _watch(self, method: str, event: int, fd: Any, callback: Any, *args: Any) -> Any:
-        handle = asyncio.Handle(callback, args, cast("Any", self), None)
-        self._pipes_for(method).watch(self, _number(fd), event, handle)
-        return handle
-
-    def _unwatch(self, method: str, event: int, fd: Any) -> bool:
-        return bool(self._pipes_for(method).unwatch(self, _number(fd), event))
-
-    add_reader: Any = functools.partialmethod(_watch, "add_reader", READ)
-    add_writer: Any = functools.partialmethod(_watch, "add_writer", WRITE)
-    remove_reader: Any = functools.partialmethod(_unwatch, "remove_reader", READ)
-    remove_writer: Any = functools.partialmethod(_unwatch, "remove_writer", WRITE)
-    _add_reader, _add_writer = add_reader, add_writer
-    _remove_reader, _remove_writer = remove_reader, remove_writer
+    def _close_self_pipe(self) -> None:
+        """Do nothing: there is none."""
 
     def _make_pipe_transport(self, way: str, *args: Any, **kwargs: Any) -> Any:
-        self._pipes_for(f"connect_{way}_pipe")
+        if self.outer.pipes is None:
+            raise self.outer.refuse(f"loop.connect_{way}_pipe", ADVICE["transport"])
         transport = getattr(asyncio.unix_events, f"_Unix{way.title()}PipeTransport")
         return transport(self, *args, **kwargs)
 
@@ -153,20 +168,6 @@ class ReachingLoop(asyncio.BaseEventLoop):
     async def create_unix_connection(self, _: Any, path: Any = None, **__: Any) -> Any:
         with socket.socket(socket.AF_UNIX) as one:
             one.connect(path)
-
-
-for _name in (
-    "_start_serving", "_stop_serving", "_accept_connection", "_accept_connection2",
-    "_ensure_fd_no_transport", "_make_socket_transport", "sock_recv", "_sock_recv",
-    "sock_recv_into", "_sock_recv_into", "sock_sendall", "_sock_sendall", "sock_accept",
-    "_sock_accept", "_sock_read_done", "_sock_write_done",
-):  # fmt: skip
-    # Those of asyncio need nothing but readers and writers.
-    setattr(ReachingLoop, _name, vars(asyncio.selector_events.BaseSelectorEventLoop)[_name])
-
-
-def _number(fd: Any) -> int:
-    return fd if isinstance(fd, int) else int(fd.fileno())
 
 
 def refuse_methods(cls: type[ReachingLoop], *, without: frozenset[str] = frozenset()) -> None:

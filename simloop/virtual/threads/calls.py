@@ -21,7 +21,7 @@ from simloop.errors import ScenarioError
 from simloop.virtual.clock.instants import NEVER_S
 from simloop.virtual.clock.listener import WAKE, hear_timer
 from simloop.virtual.clock.loop import THREADS, VirtualLoop
-from simloop.virtual.clock.transports import ReachingLoop, refuse_methods
+from simloop.virtual.clock.transports import ReachingLoop, Watches, refuse_methods
 from simloop.virtual.threads import scheduler
 
 T = TypeVar("T")
@@ -193,17 +193,38 @@ _OF_THE_OUTER = frozenset({
 })  # fmt: skip
 
 
+class _ParkingWatches(Watches):
+    """The pipes of an inner loop, whose thread parks until one is ready, or a call comes."""
+
+    _parked: scheduler.SimulatedThread | None = None
+    _is_woken = False
+
+    def select(self, timeout: float | None = None) -> Any:
+        me, found = scheduler.thread_here(), super().select()
+        if me is not None and not (found or self._is_woken) and (timeout is None or timeout > 0):
+            self._parked = me
+            try:
+                me.threads.park_for(me, timeout, "its event loop")
+            finally:
+                self._parked = None
+            found = super().select()
+        self._is_woken = False
+        return found
+
+    def wake(self) -> None:
+        self._is_woken = True
+        if self._parked is not None:
+            self._parked.threads.wake(self._parked)
+
+
 class InnerLoop(ReachingLoop):
     """An event loop that a program makes inside: it waits on the clock of the loop `outer`."""
 
     def __init__(self, outer: VirtualLoop) -> None:
         super().__init__()
         self.outer: VirtualLoop = outer
-        self._selector = self
-        self._parked: scheduler.SimulatedThread | None = None
-        self._is_woken = False
+        self._selector = _ParkingWatches(self)
         self._clock_resolution = 1e-9
-        self._ready: Any
 
     def run_forever(self) -> None:
         try:
@@ -212,30 +233,11 @@ class InnerLoop(ReachingLoop):
             scheduler.threads_of(self.outer).interrupted.append(self)
             raise
 
-    def select(self, timeout: float | None = None) -> list[Any]:
-        """Park the thread until a call wakes the loop; return the callbacks that are ready."""
-        me, found = scheduler.thread_here(), self._ready_handles()
-        if me is not None and not (found or self._is_woken) and (timeout is None or timeout > 0):
-            self._parked = me
-            try:
-                me.threads.park_for(me, timeout, "its event loop")
-            finally:
-                self._parked = None
-            found = self._ready_handles()
-        self._is_woken = False
-        return found
-
-    def _ready_handles(self) -> list[asyncio.Handle]:
-        pipes = self.outer.pipes
-        return [] if pipes is None else list(pipes.ready(self))
-
     def look_at_pipes(self) -> None:
         self._write_to_self()
 
     def _write_to_self(self) -> None:
-        self._is_woken = True
-        if self._parked is not None:
-            self._parked.threads.wake(self._parked)
+        self._selector.wake()
 
     def time(self) -> float:
         return self.outer.time()
@@ -260,9 +262,6 @@ class InnerLoop(ReachingLoop):
         if me is None or me.real is not None or me is me.threads.of_loop:
             message = "only a whole program gets signals: call the handler itself"
             raise self.outer.refuse(name, message)
-
-    def _process_events(self, events: list[asyncio.Handle]) -> None:
-        self._ready.extend(events)
 
     def close(self) -> None:
         super().close()
