@@ -25,7 +25,7 @@ from functools import partial
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -67,14 +67,15 @@ _EXIT_CODES = 256
 _FOLDERS = ("home", "tmp", "work")
 
 
-class WholeProgram:
+class WholeProgram(OwnAgent):
     """A command line: a console script, `python -m module` or a file, after any NAME=value.
 
-    `{prompt}` in an argument stands for the prompt. Raises ScenarioError if there is no such
-    program.
+    `{prompt}` in an argument stands for the prompt. An exit status that is not 0 is a failure.
+    Raises ScenarioError if there is no such program.
     """
 
     def __init__(self, loop: str) -> None:
+        super().__init__(self._answer)
         try:
             words = shlex.split(loop.removeprefix(PROGRAM))
         except ValueError as error:
@@ -90,7 +91,7 @@ class WholeProgram:
         self._folder = Path.cwd()
         self._call, self._words = self._found(words)
         self._main: MainThread | None = None
-        self.status = 0
+        self._status = 0
         is_told = any("{prompt}" in word for word in self._words)
         self.deviations = {} if is_told else {_PROMPT_SENT: "its command line has no {prompt}"}
         """The invariants that the program does not keep, each with the reason."""
@@ -153,10 +154,18 @@ class WholeProgram:
         self._main = MainThread()
         self._main.serve(answer)
 
-    def agent(self, _: object = None) -> "ProgramAgent":
-        return ProgramAgent(self)
+    def agent(self, _: object = None) -> Self:
+        return self
 
-    async def answer(self, prompt: str, world: World) -> str:
+    async def answer(self, prompt: str, world: World) -> Ending:
+        ending = await super().answer(prompt, world)
+        status = self._status
+        if status and ending.outcome is Outcome.COMPLETED:
+            message = Outcome.FAILED.message(cause=f"exit status {status}")
+            ending = replace(ending, outcome=Outcome.FAILED, message=message)
+        return replace(ending, exit=status)
+
+    async def _answer(self, prompt: str, world: World) -> str:
         """Run the program on one prompt, and return what it has written to standard output."""
         if self._main is None:
             message = "a whole program runs in a process of its own"
@@ -167,9 +176,9 @@ class WholeProgram:
         if not isinstance(output, _RecordedOutput):  # at the first prompt
             loop.output = output = _RecordedOutput(world.model.recorder, output)
         output.said = ""
-        self.status = 1  # of a program that an exception ends
+        self._status = 1  # of a program that an exception ends
         try:
-            self.status = await self._main.call(loop, partial(self._begin, prompt))
+            self._status = await self._main.call(loop, partial(self._begin, prompt))
         finally:
             output.end()
         return output.said.removesuffix("\n")
@@ -185,22 +194,6 @@ class WholeProgram:
             raise
         _end_as_python_does()
         return status
-
-
-class ProgramAgent(OwnAgent):
-    """A whole program: an exit status that is not 0 is a failure."""
-
-    def __init__(self, program: WholeProgram) -> None:
-        super().__init__(program.answer)
-        self._program = program
-
-    async def answer(self, prompt: str, world: World) -> Ending:
-        ending = await super().answer(prompt, world)
-        status = self._program.status
-        if status and ending.outcome is Outcome.COMPLETED:
-            message = Outcome.FAILED.message(cause=f"exit status {status}")
-            ending = replace(ending, outcome=Outcome.FAILED, message=message)
-        return replace(ending, exit=status)
 
 
 class _RecordedOutput(Output):
