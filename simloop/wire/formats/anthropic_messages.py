@@ -63,16 +63,10 @@ class AnthropicMessages(replies.WireFormat):
         return {**whole, "content": [*blocks.values()], "usage": counts}
 
     def reply(self, body: JsonObject) -> WireReply:
-        blocks = [*payload.objects_at(body, "content")]
-        calls = tuple(_whole_call(*each) for each in _of_type(blocks, "tool_use"))
-        thoughts, said = _of_type(blocks, "thinking"), _of_type(blocks, "text")
+        blocks = _of_type([*payload.objects_at(body, "content")], "text", "thinking", "tool_use")
         counts = payload.object_at(body, "usage", "")
         return WireReply(
-            values.AssistantMessage(
-                "".join(payload.text_at(one, "text", key) for key, one in said),
-                calls,
-                "".join(payload.text_at(one, "thinking", key) for key, one in thoughts),
-            ),
+            payload.model_message(_piece(*each) for each in blocks),
             payload.text_at(body, "stop_reason", ""),
             payload.usage_of(counts, "input_tokens", "output_tokens"),
         )
@@ -126,12 +120,14 @@ def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
     for key, message in given:
         role = payload.text_at(message, "role", key)
         content = _blocks(message, key)
+        if not content and (role != "assistant" or message is not given[-1][1]):
+            raise _refused("empty", key=key)
         if role == "system" and not messages:
-            system.append(_prose(content))
+            system.append("\n".join(payload.part_text(block, place) for place, block in content))
         elif role in ("user", "system"):
-            messages += _read_user(content, key)
+            messages += payload.user_messages(_piece(*each) for each in content)
         elif role == "assistant":
-            messages.append(_read_assistant(content, key, is_last=message is given[-1][1]))
+            messages.append(payload.model_message(_piece(*each) for each in content))
         else:
             raise _refused("role", key=f"{key}.role")
     if not messages:
@@ -157,55 +153,36 @@ def _blocks(message: JsonObject, key: str) -> _Blocks:
     """Return the content blocks of a message; a content that is text is one block."""
     content = message.get("content")
     if isinstance(content, str):
-        return [(f"{key}.content", {"type": "text", "text": content})] if content else []
-    return list(payload.objects_at(message, "content", key))
-
-
-def _prose(blocks: _Blocks, joint: str = "\n") -> str:
-    texts = [payload.part_text(block, key) for key, block in blocks]
-    if not all(texts):
-        raise _refused("empty text", key="messages")
-    if not all(map(str.strip, texts)):
-        raise _refused("blank text", key="messages")
-    return joint.join(texts)
+        content = [{"type": "text", "text": content}] if content else []
+    blocks = list(payload.objects_at({"content": content}, "content", key))
+    for place, block in blocks:
+        if block.get("type") == "tool_use" and not isinstance(block.get("input"), dict):
+            raise _refused("input", key=f"{place}.tool_use.input")
+        text = payload.part_text(block, place)
+        if not text.strip() and block.get("type") != "thinking":
+            raise _refused("blank text" if text else "empty text", key="messages")
+    return blocks
 
 
 def _of_type(blocks: _Blocks, *types: str) -> _Blocks:
     return [one for one in blocks if one[1].get("type") in types]
 
 
-def _read_user(blocks: _Blocks, key: str) -> Iterator[values.Message]:
-    if not blocks:
-        raise _refused("empty", key=key)
-    for place, block in _of_type(blocks, "tool_result"):
-        text = payload.content_text(block.get("content"), f"{place}.content")
-        call_id = payload.text_at(block, "tool_use_id", place)
-        yield values.ToolMessage(call_id, text, is_error=block.get("is_error") is True)
-    said = [one for one in blocks if one[1].get("type") != "tool_result"]
-    if said:
-        yield values.UserMessage(_prose(said))
-
-
-def _read_assistant(blocks: _Blocks, key: str, *, is_last: bool) -> values.AssistantMessage:
-    if not blocks and not is_last:
-        raise _refused("empty", key=key)
-    calls, thoughts = _of_type(blocks, "tool_use"), _of_type(blocks, "thinking")
-    apart = ("tool_use", "thinking", "redacted_thinking")
-    said = [one for one in blocks if one[1].get("type") not in apart]
-    reasoning = "".join(payload.part_text(block, place) for place, block in thoughts)
-    return values.AssistantMessage(
-        _prose(said, ""), tuple(_read_call(*one) for one in calls), reasoning
-    )
-
-
-def _read_call(key: str, block: JsonObject) -> values.ToolCall:
-    given = block.get("input")
-    if not isinstance(given, dict):
-        raise _refused("input", key=f"{key}.tool_use.input")
-    arguments = payload.object_text(given, f"{key}.tool_use.input")
-    return values.ToolCall(
-        payload.text_at(block, "id", key), payload.text_at(block, "name", key), arguments
-    )
+def _piece(key: str, block: JsonObject) -> payload.Piece:
+    match block.get("type"):
+        case "tool_result":
+            text = payload.content_text(block.get("content"), f"{key}.content")
+            call_id = payload.text_at(block, "tool_use_id", key)
+            return values.ToolMessage(call_id, text, is_error=block.get("is_error") is True)
+        case "tool_use":
+            name, given = payload.text_at(block, "name", key), block.get("input") or {}
+            if not isinstance(given, str):  # of a stream, as it was sent
+                given = payload.object_text(given, f"{key}.tool_use.input")
+            return values.ToolCall(payload.text_at(block, "id", key), name, given)
+        case "thinking" | "redacted_thinking":
+            return values.ReasoningDelta(payload.text_at(block, "thinking", key))
+        case _:
+            return payload.part_text(block, key)
 
 
 def _check_calls(given: Sequence[tuple[str, JsonObject]]) -> None:
@@ -267,17 +244,11 @@ _DELTAS = {
 }
 
 
-def _whole_call(key: str, block: JsonObject) -> values.ToolCall:
-    given = block.get("pieces") or payload.object_text(block.get("input") or {}, key)
-    name = payload.text_at(block, "name", key)
-    return values.ToolCall(payload.text_at(block, "id", key), name, given)
-
-
 def _join_block(block: dict[str, Any], delta: JsonObject) -> None:
-    fields = {"text": "text", "thinking": "thinking", "partial_json": "pieces"}
+    fields = {"text": "text", "thinking": "thinking", "partial_json": "input"}
     for field, joined in fields.items():
         if field in delta:
-            block[joined] = block.get(joined, "") + payload.text_at(delta, field, "delta")
+            block[joined] = (block.get(joined) or "") + payload.text_at(delta, field, "delta")
 
 
 class _MessageEncoder(replies.BlockEncoder):

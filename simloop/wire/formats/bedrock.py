@@ -58,7 +58,9 @@ class Bedrock(replies.WireFormat):
         message = payload.object_at(output, "message", "output")
         counts = payload.object_at(body, "usage", "")
         return WireReply(
-            _read_assistant([*payload.objects_at(message, "content", "output.message")]),
+            payload.model_message(
+                _piece(*each) for each in payload.objects_at(message, "content", "output.message")
+            ),
             payload.text_at(body, "stopReason", ""),
             payload.usage_of(counts, "inputTokens", "outputTokens"),
         )
@@ -132,7 +134,9 @@ def _read_messages(body: JsonObject) -> Iterator[values.Message]:
         if role == before or not (before or role == "user"):
             raise _refused("turns" if before else "first")
         before = role
-        read = [*(_read_user(blocks) if role == "user" else [_read_assistant(blocks)])]
+        pieces = (_piece(*each) for each in blocks)
+        of_user = role == "user"
+        read = [*payload.user_messages(pieces)] if of_user else [payload.model_message(pieces)]
         _check_results(open_ids, read, number)
         open_ids = [call.id for one in read for call in getattr(one, "calls", ())]
         yield from read
@@ -160,17 +164,22 @@ def _check_results(open_ids: Sequence[str], read: Sequence[values.Message], numb
         raise _refused("too many", number)
 
 
-def _read_user(blocks: _Blocks) -> Iterator[values.Message]:
-    for key, block in blocks:
-        if "toolResult" in block:
-            result = payload.object_at(block, "toolResult", key)
-            content = [_text(*each) for each in payload.objects_at(result, "content", key)]
-            call_id = payload.text_at(result, "toolUseId", key)
-            is_error = result.get("status") == "error"
-            yield values.ToolMessage(call_id, "\n".join(content), is_error)
-    said = [_text(*one) for one in blocks if "toolResult" not in one[1]]
-    if any(said):
-        yield values.UserMessage("\n".join(filter(None, said)))
+def _piece(key: str, block: JsonObject) -> payload.Piece:
+    if "toolResult" in block:
+        result = payload.object_at(block, "toolResult", key)
+        content = [_text(*each) for each in payload.objects_at(result, "content", key)]
+        call_id = payload.text_at(result, "toolUseId", key)
+        return values.ToolMessage(call_id, "\n".join(content), result.get("status") == "error")
+    if "toolUse" in block:
+        use = payload.object_at(block, "toolUse", key)
+        call_id, name = (payload.text_at(use, field, key) for field in ("toolUseId", "name"))
+        given = payload.object_text(payload.object_at(use, "input", key), f"{key}.input")
+        return values.ToolCall(call_id, name, given)
+    if "reasoningContent" in block:
+        thought = payload.object_at(block, "reasoningContent", key)
+        said = payload.object_at(thought, "reasoningText", key)
+        return values.ReasoningDelta(payload.text_at(said, "text", key))
+    return _text(key, block) or None
 
 
 def _text(key: str, block: JsonObject) -> str:
@@ -180,24 +189,6 @@ def _text(key: str, block: JsonObject) -> str:
         return payload.object_text(block["json"], key)
     kind = next(iter(block), "part")
     return "" if kind == "cachePoint" else f"[{'file' if kind == 'document' else kind}]"
-
-
-def _read_assistant(blocks: _Blocks) -> values.AssistantMessage:
-    text = reasoning = ""
-    calls: list[values.ToolCall] = []
-    for key, block in blocks:
-        if "toolUse" in block:
-            use = payload.object_at(block, "toolUse", key)
-            call_id, name = (payload.text_at(use, field, key) for field in ("toolUseId", "name"))
-            given = payload.object_text(payload.object_at(use, "input", key), f"{key}.input")
-            calls.append(values.ToolCall(call_id, name, given))
-        elif "reasoningContent" in block:
-            thought = payload.object_at(block, "reasoningContent", key)
-            said = payload.object_at(thought, "reasoningText", key)
-            reasoning += payload.text_at(said, "text", key)
-        else:
-            text += _text(key, block)
-    return values.AssistantMessage(text, tuple(calls), reasoning)
 
 
 def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from simloop import messages as values
 from simloop.escape import writable
 from simloop.messages import StructuredOutput, ToolSpec, Usage
 from simloop.wire.formats.wire_format import WrongRequest
@@ -135,6 +136,31 @@ def part_text(part: Any, key: str) -> str:
     if kind in PROVIDERS["texts"]:  # by their types, the fields of the parts that are text
         return text_at(part, PROVIDERS["texts"][kind], key)
     return f"[{PROVIDERS['parts'].get(kind, kind or 'part')}]"
+
+
+Piece = str | values.ReasoningDelta | values.ToolCall | values.ToolMessage | None
+"""A part of a message as it was read: text, a thought, a call, a result, or nothing."""
+
+
+def user_messages(pieces: Iterable[Piece]) -> Iterator[values.Message]:
+    """Yield the messages that the parts of one of the user make: the results, then the text."""
+    said: list[str] = []
+    for each in pieces:
+        if isinstance(each, values.ToolMessage):
+            yield each
+        elif isinstance(each, str):
+            said.append(each)
+    if said:
+        yield values.UserMessage("\n".join(said))
+
+
+def model_message(pieces: Iterable[Piece]) -> values.AssistantMessage:
+    """Return the message that the parts of one of the model make."""
+    read = list(pieces)
+    thoughts = [each.text for each in read if isinstance(each, values.ReasoningDelta)]
+    said = [each for each in read if isinstance(each, str)]
+    calls = [each for each in read if isinstance(each, values.ToolCall)]
+    return values.AssistantMessage("".join(said), tuple(calls), "".join(thoughts))
 
 
 def tool_spec(tool: JsonObject, key: str, schema: str) -> ToolSpec:
