@@ -20,6 +20,7 @@ from simloop.errors import ScenarioError
 from simloop.escape import escape
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Count, Entry, Footer, Header
+from simloop.trace.kinds import OF_REPLY
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.recorder import MAX_ENTRIES
 from simloop.trace.storage import read_file, write_file
@@ -120,6 +121,7 @@ _ENCODER = msgspec.json.Encoder()
 _LINE: msgspec.json.Decoder[TraceLine] = msgspec.json.Decoder(TraceLine)
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _NO_ENTRIES = frozenset((Header, Footer))
+_ENDS = frozenset((entries.Finish, entries.Error, entries.StreamCut))
 
 
 def digest(data: bytes | memoryview) -> str:
@@ -235,7 +237,7 @@ def _unreadable(path: str, line: int, why: str) -> ScenarioError:
 class _Reading:
     """Adds lines to `trace`, which has its header, and no more, at the start."""
 
-    __slots__ = ("_checks", "_entries", "_messages", "_open", "_runs", "_trace")
+    __slots__ = ("_entries", "_messages", "_open", "_runs", "_trace")
 
     def __init__(self, trace: LoopTrace) -> None:
         self._trace = trace
@@ -243,20 +245,6 @@ class _Reading:
         self._messages = {0: 0}  # by the number of the request
         self._open: set[int] = set()  # requests whose replies have not ended
         self._runs: bool | None = None  # whether a prompt has not ended; None before the first one
-        self._checks: Mapping[type, Callable[[Any], str]] = {
-            entries.Prompt: self._wrong_turn,
-            entries.Ended: self._wrong_turn,
-            entries.Request: self._wrong_request,
-            entries.TextDelta: self._wrong_piece,
-            entries.ReasoningDelta: self._wrong_piece,
-            entries.ToolCallDelta: self._wrong_piece,
-            **dict.fromkeys(UNFOLDED, self._wrong_piece),
-            entries.ToolCall: self._wrong_piece,
-            entries.Finish: self._wrong_end,
-            entries.Error: self._wrong_end,
-            entries.StreamCut: self._wrong_end,
-            entries.ToolStarted: self._wrong_start,
-        }
 
     def add(self, lines: Sequence[TraceLine]) -> tuple[int, str] | None:
         """Add the lines; return the place of the first that does not fit, and why, or None."""
@@ -275,7 +263,7 @@ class _Reading:
         return None if count == len(lines) else (count, "a header or a line after the footer")
 
     def _add_entries(self, found: list[Any]) -> tuple[int, str] | None:
-        check_of, record, at_ns = self._checks.get, self._entries, 0
+        record, at_ns = self._entries, 0
         added = more = 0  # lines whose entries are added; entries without a line of their own
         for place, line in enumerate(found):
             if line.seq != place + more:
@@ -283,10 +271,7 @@ class _Reading:
             if line.at_ns < at_ns:
                 return place, f"its time, {line.at_ns} ns, is before that of the last entry"
             at_ns = line.at_ns
-            check = check_of(type(line))  # an `isinstance` that fails on a Struct takes much longer
-            if check is None:
-                continue
-            wrong = check(line)
+            wrong = self._wrong(line)
             if wrong:
                 return place, wrong
             if type(line) in UNFOLDED:
@@ -311,20 +296,25 @@ class _Reading:
             return "the last prompt has no end before it"
         return ""
 
-    def _wrong_piece(self, piece: Any) -> str:
-        return "" if piece.request in self._open else _not_open(piece.request)
-
-    def _wrong_start(self, started: entries.ToolStarted) -> str:
-        try:
-            _OBJECT.decode(started.arguments)
-        except (msgspec.DecodeError, RecursionError):
-            return "the arguments of the tool are no JSON object"
-        return ""
-
-    def _wrong_turn(self, line: entries.Prompt | entries.Ended) -> str:
-        if isinstance(line, entries.Prompt) is (self._runs is True):
-            return "a prompt and its end must follow each other"
-        self._runs = not self._runs
+    def _wrong(self, line: Any) -> str:
+        kind: Any = type(line)  # an `isinstance` that fails on a Struct takes much longer
+        if kind in OF_REPLY or kind in UNFOLDED:
+            number = line.request
+            if number not in self._open:
+                return f"request {number} is not in the trace before it, or its reply has ended"
+            if kind in _ENDS:
+                self._open.remove(number)
+        elif kind is entries.Request:
+            return self._wrong_request(line)
+        elif kind is entries.ToolStarted:
+            try:
+                _OBJECT.decode(line.arguments)
+            except (msgspec.DecodeError, RecursionError):
+                return "the arguments of the tool are no JSON object"
+        elif kind is entries.Prompt or kind is entries.Ended:
+            if (kind is entries.Prompt) is (self._runs is True):
+                return "a prompt and its end must follow each other"
+            self._runs = not self._runs
         return ""
 
     def _wrong_request(self, request: entries.Request) -> str:
@@ -338,16 +328,6 @@ class _Reading:
         if request.kept > before:
             return f"it keeps {request.kept} messages of a request that had {before}"
         return ""
-
-    def _wrong_end(self, line: entries.Finish | entries.Error | entries.StreamCut) -> str:
-        if line.request not in self._open:
-            return _not_open(line.request)
-        self._open.remove(line.request)
-        return ""
-
-
-def _not_open(number: int) -> str:
-    return f"request {number} is not in the trace before it, or its reply has ended"
 
 
 # ---------------------------------------------------------------------- files of tests
