@@ -8,17 +8,21 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from simloop.messages import (
     AssistantMessage,
     Message,
     ToolCall,
     ToolMessage,
+    ToolSpec,
     Usage,
     UserMessage,
     json_value,
 )
 from simloop.recordings.files import at, items, mapping, word
-from simloop.wire.formats.payload import usage_of, wire_json
+from simloop.wire.formats.payload import object_text, usage_of, wire_json
+from simloop.wire.formats.wire_format import WrongRequest
 
 _ROLES = {
     "system": "system", "developer": "system", "user": "user", "human": "user",
@@ -32,6 +36,7 @@ _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 _CALLS = ("tool_call", "tool_use", "function_call", "toolCall")
 _RESULTS = ("tool_call_response", "tool_result", "function_call_output")
 _LISTS = ("messages", "input", "contents", "prompt", "choices", "generations", "output")
+_SCHEMAS = ("parameters", "input_schema", "parameters_json_schema", "inputSchema", "json_schema")
 _COUNTS = (
     ("input_tokens", "output_tokens"), ("prompt_tokens", "completion_tokens"),
     ("input", "output"), ("prompt", "completion"),
@@ -164,3 +169,23 @@ def usage_in(counts: Any) -> Usage | None:
     """Return the token counts in an object, under any of their names."""
     found = (usage_of(mapping(counts), *pair) for pair in _COUNTS)
     return next((each for each in found if each is not None), None)
+
+
+def tools_of(given: Any) -> tuple[ToolSpec, ...]:
+    """Return the tools that a request offers."""
+    return tuple(each for value in items(parsed(given)) for each in _tool(value))
+
+
+def _tool(given: Any) -> Iterator[ToolSpec]:
+    whole = mapping(parsed(given))
+    outer = mapping(whole, "tool") or whole
+    if "name" not in outer and "json_schema" in outer:
+        outer = mapping(parsed(outer["json_schema"]))
+    tool = mapping(outer, "function") or outer
+    if name := word(tool, "name"):
+        schema = mapping(parsed(at(tool, *_SCHEMAS)))
+        try:
+            text = object_text(schema or {"type": "object"}, name)
+        except WrongRequest:
+            text = '{"type":"object"}'
+        yield ToolSpec(name, word(tool, "description"), msgspec.Raw(text.encode()))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simloop.errors import ScenarioError
-from simloop.recordings import claude_code, har, sse, vcr
+from simloop.recordings import atif, claude_code, har, sse, vcr
 from simloop.recordings.files import RecordingFile
 from simloop.recordings.recording import Recording
 
@@ -29,6 +29,7 @@ FORMATS = tuple(
          r'^\{(?=.*"type":)(?=.*"(uuid|isSidechain)":).*"sessionId":', claude_code.read),
         ("vcr", "a VCR cassette", r'^interactions:|"interactions"|^\[\[interactions', vcr.read),
         ("har", "HAR 1.2", r'"log"[\s\S]*"entries"', har.read),
+        ("atif", "an ATIF trajectory", r'"schema_version": ?"ATIF-v', atif.read),
         ("sse", "server-sent events", r"\A\s*(data:|event:|:)", sse.read),
     )
 )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from simloop.messages import AssistantMessage, Request
+from simloop.messages import AssistantMessage, Request, ToolSpec
 
 NO_PROMPT = "(the recording has no prompt)"
 
@@ -75,13 +75,16 @@ class Recording(Struct):
     """One recording: its records, what its format does not hold, and the counts of the rest.
 
     `lacks` are nouns for the comment in the scenario. `skipped` counts what was left out, by
-    reason, and `removed` the secrets, by kind.
+    reason, and `removed` the secrets, by kind. `system_prompt` and `tools` are those of a
+    format that has them apart from requests.
     """
 
     name: str
     format: str
     records: list[Record] = field(default_factory=list)
     lacks: tuple[str, ...] = ()
+    system_prompt: str = ""
+    tools: tuple[ToolSpec, ...] = ()
     skipped: Counter[str] = field(default_factory=Counter)
     removed: Counter[str] = field(default_factory=Counter)
 

@@ -180,6 +180,7 @@ class _Maker:
                 path=self._recording.name,
                 hint="import a recording of the requests to a model",
             )
+        self._know(self._recording.tools)
         main, *others = sorted(agents, key=bool)  # the one without a name, or the first
         agent = agents[main]
         script, engine = (
@@ -193,7 +194,7 @@ class _Maker:
             **engine,
             "prompt": prompts[0].text if prompts else NO_PROMPT,
             "then": [_then(*each) for each in zip_longest(prompts[1:], agent.waits_ns[1:])],
-            "system_prompt": _system(first),
+            "system_prompt": _system(first) or self._recording.system_prompt,
             "history": _history(first),
             "tools": self._tools(main),
             "services": self.services,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 from msgspec import Struct
@@ -139,6 +140,7 @@ def past_messages(history: Sequence[PastMessage]) -> Iterator[messages.Message]:
             yield messages.AssistantMessage(past.assistant or "", tuple(calls))
 
 
+@lru_cache(maxsize=2_048)  # each request has all messages again
 def written(message: messages.Message) -> dict[str, Any]:
     """Return a message as the keys of a PastMessage; the ids of calls are left out."""
     match message:

@@ -10,7 +10,7 @@ from recordedfiles import FILES
 from simloop.recordings.formats import FORMATS
 from simloop.scenario.loader import load_scenario, parse_scenario
 
-ALONE = ("vcr-responses", "sse-chat")
+ALONE = ("vcr-responses", "sse-chat", "atif")
 """Recordings without a service, which the reference loop plays."""
 
 
@@ -56,15 +56,15 @@ def test_the_source_is_not_changed_and_needs_no_right_to_be(cli: Cli) -> None:
 
 
 def test_no_file_is_overwritten(cli: Cli) -> None:
-    path = written("sse-chat")
+    path = written("atif")
     Path("out").mkdir()
-    Path("out/sse-chat.simloop.yaml").write_text("mine")
+    Path("out/atif.simloop.yaml").write_text("mine")
     result = cli("import", path, "-o", "out")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "out/sse-chat.simloop.yaml: this file exists already" in result.stderr
-    assert Path("out/sse-chat.simloop.yaml").read_text() == "mine"
-    Path("out/sse-chat.simloop.yaml").unlink()
-    Path("out/sse-chat.simloop.yaml").symlink_to(Path("elsewhere"))
+    assert "out/atif.simloop.yaml: this file exists already" in result.stderr
+    assert Path("out/atif.simloop.yaml").read_text() == "mine"
+    Path("out/atif.simloop.yaml").unlink()
+    Path("out/atif.simloop.yaml").symlink_to(Path("elsewhere"))
     assert cli("import", path, "-o", "out").exit_code == 2
     assert not Path("elsewhere").exists()
 
@@ -113,7 +113,7 @@ def test_a_folder_without_recordings_says_so(cli: Cli) -> None:
 
 
 def test_the_name_of_a_recording_is_one_line_of_the_scenario(cli: Cli) -> None:
-    path = written("vcr-json", "a\nprompt: no: {.json")
+    path = written("atif", "a\nprompt: no: {.json")
     result = cli("import", path, "-o", "made.simloop.yaml")
     assert result.exit_code == 0
     assert load_scenario("made.simloop.yaml").prompt == "Is it warm in Rome?"

@@ -2,11 +2,15 @@
 
 import base64
 import gzip
+import io
 import json
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
+
+from simloop.recordings.formats import FORMATS
 
 Json = dict[str, Any]
 PROMPT, THOUGHT, ANSWER = "Is it warm in Rome?", "I look it up.", "It is warm."
@@ -294,9 +298,263 @@ def har(exchanges: Iterable[Exchange] = EXCHANGES) -> Json:
     return {"log": {"version": "1.2", "creator": {"name": "by hand"}, "entries": entries}}
 
 
+def _lines(*values: Any) -> bytes:
+    return "".join(json.dumps(each) + "\n" for each in values).encode()
+
+
 def _events(*events: Json) -> bytes:
     return "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events).encode()
 
+
+# ---------------------------------------------------------------- sessions of coding agents
+
+
+def _claude(uuid: str, parent: str | None, kind: str, second: int, **keys: Any) -> Json:
+    return {
+        "type": kind, "uuid": uuid, "parentUuid": parent, "isSidechain": False, "sessionId": "s1",
+        "timestamp": f"2026-03-04T11:00:{second:02}.000Z", "version": "2.1.202", **keys,
+    }  # fmt: skip
+
+
+def _claude_says(message_id: str, *blocks: Json, stop: str | None = None) -> Json:
+    usage = {"input_tokens": 9, "output_tokens": 4}
+    return {
+        "id": message_id, "role": "assistant", "model": "claude", "content": [*blocks],
+        "stop_reason": stop, "usage": usage,
+    }  # fmt: skip
+
+
+CLAUDE_CODE = (
+    _claude("u1", None, "user", 0, message={"role": "user", "content": PROMPT}),
+    _claude("e1", "u1", "system", 4, subtype="api_error", retryAttempt=1, maxRetries=10,
+            retryInMs=500, error={"status": 529, "message": "overloaded"}),
+    _claude("a1", "u1", "assistant", 8,
+            message=_claude_says("m1", {"type": "thinking", "thinking": THOUGHT})),
+    _claude("a2", "a1", "assistant", 9, message=_claude_says(
+        "m1", {"type": "tool_use", "id": "c1", "name": "weather", "input": CITY}, stop="tool_use")),
+    _claude("u2", "a2", "user", 11, toolUseResult={"durationMs": 1500}, message={
+        "role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1",
+                                     "content": RESULT, "is_error": False}]}),
+    _claude("s1", "u2", "system", 12, subtype="compact_boundary"),
+    _claude("u3", "s1", "user", 13, isCompactSummary=True,
+            message={"role": "user", "content": "So far: Rome has 31 degrees."}),
+    _claude("a3", "u3", "assistant", 15, message=_claude_says(
+        "m2", {"type": "text", "text": ANSWER}, stop="end_turn")),
+)  # fmt: skip
+
+
+def _codex(second: int, kind: str, **payload: Any) -> Json:
+    return {"timestamp": f"2026-01-02T03:04:{second:02}.000Z", "type": kind, "payload": payload}
+
+
+CODEX = (
+    _codex(0, "session_meta", id="1", cwd="/work", cli_version="0.1"),
+    _codex(1, "event_msg", type="user_message", message=PROMPT),
+    _codex(2, "event_msg", type="stream_error", message="Reconnecting... 1/5"),
+    _codex(3, "response_item", type="reasoning",
+           summary=[{"type": "summary_text", "text": THOUGHT}]),
+    _codex(4, "response_item", type="function_call", name="weather", call_id="c1",
+           arguments=json.dumps(CITY)),
+    _codex(5, "response_item", type="function_call_output", call_id="c1", output=RESULT),
+    _codex(6, "response_item", type="message", role="assistant",
+           content=[{"type": "output_text", "text": ANSWER}]),
+    _codex(7, "event_msg", type="token_count",
+           info={"last_token_usage": {"input_tokens": 9, "output_tokens": 4}}),
+)  # fmt: skip
+
+
+def _pi(number: int, message: Json) -> Json:
+    at = {"timestamp": f"2025-11-20T23:33:{number + 1:02}.000Z"}
+    stamped = {**message, "timestamp": 1763681580000 + 1000 * number}
+    above = f"p{number - 1}" if number else None
+    return {"type": "message", "id": f"p{number}", "parentId": above, **at, "message": stamped}
+
+
+PI = (
+    {"type": "session", "version": 3, "id": "s", "cwd": "/",
+     "timestamp": "2025-11-20T23:33:00.000Z"},
+    _pi(0, {"role": "user", "content": [{"type": "text", "text": PROMPT}]}),
+    _pi(1, {"role": "assistant", "stopReason": "toolUse", "usage": {"input": 9, "output": 4},
+            "content": [{"type": "thinking", "thinking": THOUGHT},
+                        {"type": "toolCall", "id": "c1", "name": "weather", "arguments": CITY}]}),
+    _pi(2, {"role": "toolResult", "toolCallId": "c1", "toolName": "weather", "isError": False,
+            "content": [{"type": "text", "text": RESULT}]}),
+    _pi(3, {"role": "assistant", "stopReason": "stop", "usage": {"input": 9, "output": 4},
+            "content": [{"type": "text", "text": ANSWER}]}),
+)  # fmt: skip
+
+_TOOL_PART = {
+    "type": "tool", "tool": "weather", "callID": "c1",
+    "state": {"status": "completed", "input": CITY, "output": RESULT,
+              "time": {"start": 1774979807304, "end": 1774979807326}},
+}  # fmt: skip
+
+
+def _opencode(ms: int, kind: str, **part: Any) -> Json:
+    named = {"type": kind.replace("_", "-"), **part}
+    return {"type": kind, "timestamp": 1774979807000 + ms, "sessionID": "s", "part": named}
+
+
+_TOKENS = {"input": 9, "output": 4}
+OPENCODE_RUN = (
+    _opencode(0, "step_start"),
+    _opencode(336, "tool_use", **_TOOL_PART),
+    _opencode(340, "step_finish", reason="tool-calls", tokens=_TOKENS),
+    {"type": "error", "timestamp": 1774979807350, "sessionID": "s",
+     "error": {"name": "APIError", "data": {"message": "busy", "statusCode": 503}}},
+    _opencode(350, "step_start"),
+    _opencode(400, "text", text=ANSWER),
+    _opencode(420, "step_finish", reason="stop", tokens=_TOKENS),
+)  # fmt: skip
+OPENCODE_EXPORT = {
+    "info": {"id": "s", "title": "Weather"},
+    "messages": [
+        {"info": {"role": "user", "sessionID": "s", "time": {"created": 1774979807000}},
+         "parts": [{"type": "text", "text": PROMPT}]},
+        {"info": {"role": "assistant",
+                  "time": {"created": 1774979807100, "completed": 1774979809000}},
+         "parts": [{"type": "step-start"}, _TOOL_PART,
+                   {"type": "step-finish", "reason": "tool-calls", "tokens": _TOKENS}]},
+        {"info": {"role": "assistant",
+                  "time": {"created": 1774979809000, "completed": 1774979810000}},
+         "parts": [{"type": "step-start"}, {"type": "text", "text": ANSWER},
+                   {"type": "step-finish", "reason": "stop", "tokens": _TOKENS}]},
+    ],
+}  # fmt: skip
+
+# ---------------------------------------------------------------- traces and trajectories
+
+_T0 = 1_774_979_807_000_000_000
+_ASKED = [{"role": "user", "parts": [{"type": "text", "content": PROMPT}]}]
+_CALLED = {"role": "assistant", "finish_reason": "tool_call", "parts": [
+    {"type": "reasoning", "content": THOUGHT},
+    {"type": "tool_call", "id": "c1", "name": "weather", "arguments": CITY},
+]}  # fmt: skip
+_ANSWERED = {"role": "tool", "parts": [
+    {"type": "tool_call_response", "id": "c1", "response": RESULT},
+]}  # fmt: skip
+_SAID = {"role": "assistant", "finish_reason": "stop",
+         "parts": [{"type": "text", "content": ANSWER}]}  # fmt: skip
+
+
+def _span(number: int, name: str, attributes: Json) -> Json:
+    typed = [
+        {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else
+         {"stringValue": value if isinstance(value, str) else json.dumps(value)}}
+        for key, value in attributes.items()
+    ]  # fmt: skip
+    start = _T0 + number * 10**9
+    times = {"startTimeUnixNano": str(start), "endTimeUnixNano": str(start + 5 * 10**8)}
+    return {"traceId": "t", "spanId": f"x{number}", "name": name, **times, "attributes": typed}
+
+
+def _chat_span(number: int, asked: Any, answered: Any) -> Json:
+    return _span(number, "chat gpt-5", {
+        "gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-5",
+        "gen_ai.input.messages": asked, "gen_ai.output.messages": [answered],
+        "gen_ai.response.finish_reasons": [answered["finish_reason"]],
+        "gen_ai.usage.input_tokens": 9, "gen_ai.usage.output_tokens": 4,
+    })  # fmt: skip
+
+
+_SPANS = (
+    _chat_span(0, _ASKED, _CALLED),
+    _span(1, "execute_tool weather", {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather",
+        "gen_ai.tool.call.id": "c1", "gen_ai.tool.call.result": RESULT}),
+    _chat_span(2, [*_ASKED, _CALLED, _ANSWERED], _SAID),
+)  # fmt: skip
+
+
+def _otlp(*spans: Json) -> Json:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [*spans]}]}]}
+
+
+_FLAT = {
+    "openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "user",
+    "llm.input_messages.0.message.content": PROMPT,
+}  # fmt: skip
+_FLAT_CALL = {
+    "tool_calls.0.tool_call.id": "c1", "tool_calls.0.tool_call.function.name": "weather",
+    "tool_calls.0.tool_call.function.arguments": json.dumps(CITY), "role": "assistant",
+}  # fmt: skip
+
+
+def _under(start: str, keys: Json) -> Json:
+    return {f"{start}.message.{name}": value for name, value in keys.items()}
+
+
+OPENINFERENCE = (
+    {**_FLAT, **_under("llm.output_messages.0", _FLAT_CALL),
+     "llm.token_count.prompt": 9, "llm.token_count.completion": 4},
+    {**_FLAT, **_under("llm.input_messages.1", _FLAT_CALL),
+     **_under("llm.input_messages.2", CHAT_RESULT),
+     **_under("llm.output_messages.0", {"role": "assistant", "content": ANSWER})},
+)  # fmt: skip
+ATIF = {
+    "schema_version": "ATIF-v1.7", "session_id": "s",
+    "agent": {"name": "x", "version": "1", "tool_definitions": CHAT_TOOLS},
+    "steps": [
+        {"step_id": 1, "source": "user", "message": PROMPT},
+        {"step_id": 2, "source": "agent", "message": "", "reasoning_content": THOUGHT,
+         "tool_calls": [{"tool_call_id": "c1", "function_name": "weather", "arguments": CITY}],
+         "observation": {"results": [{"source_call_id": "c1", "content": RESULT}]},
+         "metrics": {"prompt_tokens": 9, "completion_tokens": 4}},
+        {"step_id": 3, "source": "agent", "message": ANSWER},
+    ],
+}  # fmt: skip
+_CHOICE = {
+    "choices": [{"message": {"role": "assistant", "content": ANSWER}, "stop_reason": "stop"}]
+}
+_CALLING = {"role": "assistant", "content": "", "tool_calls": [
+    {"id": "c1", "function": "weather", "arguments": CITY, "type": "function"}]}  # fmt: skip
+INSPECT = {
+    "version": 2, "status": "success", "eval": {"task": "warm", "task_id": "t"},
+    "samples": [{
+        "id": 1, "epoch": 1, "input": PROMPT, "attachments": {"h": PROMPT},
+        "events": [
+            {"event": "model", "input": [user("attachment://h")], "retries": 1,
+             "timestamp": "2026-01-01T00:00:00+00:00", "completed": "2026-01-01T00:00:02+00:00",
+             "output": {"choices": [{"message": _CALLING, "stop_reason": "tool_calls"}]}},
+            {"event": "tool", "id": "c1", "function": "weather", "arguments": CITY,
+             "result": RESULT, "timestamp": "2026-01-01T00:00:02+00:00",
+             "completed": "2026-01-01T00:00:03+00:00"},
+            {"event": "model", "input": [user(), _CALLING, {**CHAT_RESULT, "function": "weather"}],
+             "timestamp": "2026-01-01T00:00:03+00:00", "output": _CHOICE},
+        ],
+    }],
+}  # fmt: skip
+LANGSMITH = [
+    {"id": "1", "run_type": "llm", "inputs": {"messages": [user()]},
+     "outputs": {"generations": [[{"message": CHAT_CALL}]]},
+     "start_time": "2026-01-01T00:00:00", "end_time": "2026-01-01T00:00:02"},
+    {"id": "2", "run_type": "tool", "name": "weather",
+     "outputs": {"output": {"tool_call_id": "c1", "content": RESULT}}},
+    {"id": "3", "run_type": "llm", "inputs": {"messages": [user(), CHAT_CALL, CHAT_RESULT]},
+     "outputs": {"generations": [[{"message": {"role": "assistant", "content": ANSWER}}]]},
+     "start_time": "2026-01-01T00:00:04"},
+]  # fmt: skip
+LANGFUSE = [
+    {"id": "1", "traceId": "t", "type": "GENERATION", "startTime": "2026-01-01T00:00:00Z",
+     "completionStartTime": "2026-01-01T00:00:01Z", "endTime": "2026-01-01T00:00:02Z",
+     "input": [user()], "output": CHAT_CALL, "usageDetails": {"input": 9, "output": 4}},
+    {"id": "2", "traceId": "t", "type": "GENERATION", "startTime": "2026-01-01T00:00:04Z",
+     "input": [user(), CHAT_CALL, CHAT_RESULT], "output": {"role": "assistant", "content": ANSWER}},
+]  # fmt: skip
+OPENAI_AGENTS = (
+    {"object": "trace.span", "id": "1", "started_at": "2026-01-01T00:00:00+00:00", "span_data": {
+        "type": "generation", "input": [user()], "output": [CHAT_CALL],
+        "usage": {"input_tokens": 9, "output_tokens": 4}}},
+    {"object": "trace.span", "id": "2", "started_at": "2026-01-01T00:00:02+00:00",
+     "span_data": {"type": "function", "name": "weather", "output": RESULT}},
+    {"object": "trace.span", "id": "3", "started_at": "2026-01-01T00:00:04+00:00", "span_data": {
+        "type": "generation", "input": [user(), CHAT_CALL, CHAT_RESULT],
+        "output": [{"role": "assistant", "content": ANSWER}]}},
+)  # fmt: skip
+TRAJECTORY = [
+    {"role": "system", "content": "You look things up."}, user(), CHAT_CALL, CHAT_RESULT,
+    {"role": "assistant", "content": ANSWER},
+]  # fmt: skip
 
 # ---------------------------------------------------------------- streams
 
@@ -345,10 +603,36 @@ STREAMS: Mapping[str, bytes] = {
 }
 
 
-FILES: Mapping[str, bytes] = {
+def _eval_file() -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("header.json", json.dumps({"eval": INSPECT["eval"]}))
+        samples: Any = INSPECT["samples"]
+        archive.writestr("samples/1_epoch_1.json", json.dumps(samples[0]))
+    return held.getvalue()
+
+
+_MADE: Mapping[str, bytes] = {
     **CASSETTES,
     **{name: _yaml(vcrpy(exchanges)) for name, exchanges in OTHER_PROVIDERS.items()},
     "har": json.dumps(har()).encode(),
     **STREAMS,
+    "claude-code": _lines(*CLAUDE_CODE),
+    "codex": _lines(*CODEX),
+    "pi": _lines(*PI),
+    "opencode-run": _lines(*OPENCODE_RUN),
+    "opencode-export": json.dumps(OPENCODE_EXPORT).encode(),
+    "otel": json.dumps(_otlp(*_SPANS)).encode(),
+    "otel-lines": _lines(*map(_otlp, _SPANS)),
+    "otel-openinference": json.dumps(OPENINFERENCE).encode(),
+    "atif": json.dumps(ATIF).encode(),
+    "inspect": json.dumps(INSPECT).encode(),
+    "inspect-eval": _eval_file(),
+    "langsmith": json.dumps(LANGSMITH).encode(),
+    "langfuse": json.dumps(LANGFUSE).encode(),
+    "openai-agents": _lines(*OPENAI_AGENTS),
+    "trajectory": json.dumps(TRAJECTORY).encode(),
 }
+_READ = tuple(form.name for form in FORMATS)
+FILES = {name: data for name, data in _MADE.items() if name.startswith(_READ)}
 """A recording of each format, by its name and what tells it from others of the format."""
