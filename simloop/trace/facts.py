@@ -44,6 +44,7 @@ MAY_ACT = (
 class ReceivedReply:
     """The reply to one request, as far as it has arrived."""
 
+    number: int  # of the request
     purpose: str
     sent_ns: int  # the time of the request
     at_ns: int  # that of the newest part
@@ -140,7 +141,8 @@ class Facts:
     def _send(self, entry: entries.Request) -> None:
         request = read_request(entry, self.sent.get(entry.base))
         self.sent[entry.number] = request
-        reply = self.replies[entry.number] = ReceivedReply(entry.purpose, entry.at_ns, entry.at_ns)
+        number, at_ns = entry.number, entry.at_ns
+        reply = self.replies[number] = ReceivedReply(number, entry.purpose, at_ns, at_ns)
         for kept in (self.sent, self.replies):
             if len(kept) > _REMEMBERED:
                 del kept[next(iter(kept))]

@@ -421,7 +421,7 @@ def test_a_reply_without_a_finish_reason_is_called_so(*, streams: bool) -> None:
 
     Trusting.streams = streams
     (error,) = accused(Scenario(prompt="Go.", model=[Reply(say="Hi.", unfinished=True)]), Trusting)
-    assert "the run is completed, and its last reply ended without a finish reason" in error
+    assert "the run is completed, and the reply to request 1 ended without a finish reason" in error
 
 
 def test_without_streaming_a_reply_without_a_finish_reason_comes_whole() -> None:

@@ -141,8 +141,8 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
             return (
-                f"request {entry.number} is sent {_ms(waited)} ms after failure {in_run} of the "
-                f"run, not {span} ms"
+                f"request {entry.number} is sent {_ms(waited)} ms after request {reply.number} "
+                f"failed, as failure {in_run} of the run, not {span} ms"
             )
 
 
@@ -167,15 +167,17 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
     asked = retry_after_ns(fault, _agent_ns(subject, reply.at_ns))
     if asked is not None and asked > _MINUTE_NS:
         return ""
-    sent = f"request {entry.number} is sent"
+    failed = f"request {reply.number} failed and"
     if asked is not None and waited + _CLOCK_NS < asked:
-        return f"{sent} {_ms(waited)} ms after a failure that asked for {_ms(asked)} ms"
+        after = f"{_ms(waited)} ms after {failed} asked for {_ms(asked)} ms"
+        return f"request {entry.number} is sent {after}"
     silent = fault.header("retry-after") is None and fault.header("retry-after-ms") is None
     is_known = asked is not None or (silent and fault.status != _RATE_LIMIT)
     if not is_known or waited <= _HOUR_NS or facts.added:
         return ""
     wait = "no wait" if asked is None else f"{_ms(asked)} ms"
-    return f"{sent} {waited / _HOUR_NS:.1f} hours after a failure that asked for {wait}"
+    after = f"{waited / _HOUR_NS:.1f} hours after {failed} asked for {wait}"
+    return f"request {entry.number} is sent {after}"
 
 
 @of_agents(
@@ -197,7 +199,8 @@ def repeated_retries_wait(subject: Subject) -> Watch:
             continue
         at_once[facts.conversation] += 1
         if (count := at_once[facts.conversation]) >= _AT_ONCE:
-            return f"request {entry.number} is retry {count} in a row without a wait"
+            failed = f"after request {reply.number} failed"
+            return f"request {entry.number} is retry {count} in a row without a wait, {failed}"
 
 
 @of_agents(
@@ -227,7 +230,8 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     if not same or before.system_prompt != request.system_prompt or before.tools != request.tools:
         return ""
     words = f"{fault.message!r:.80} (status {fault.status})"
-    return f"request {entry.number} repeats one that failed permanently: {words}"
+    failed = f"request {before.number}, which failed permanently"
+    return f"request {entry.number} repeats {failed}: {words}"
 
 
 @of_agents(
@@ -469,7 +473,8 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
         if entry.outcome is not Outcome.FAILED or facts.stop is not None:
             continue
         if replies and all(map(is_answer, replies)):
-            return f"the run fails ({entry.message!r:.80}), and the model has answered"
+            answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"
+            return f"the run fails ({entry.message!r:.80}), and the model has answered {answer}"
 
 
 def is_answer(reply: ReceivedReply) -> bool:

@@ -75,8 +75,10 @@ def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
         if reply is None:
             return "no request was sent in it"
         if reply.fault is not None or not reply.is_closed:
-            return f"its last model call {'had not ended' if reply.fault is None else 'failed'}"
-        return "" if reply.finish else "its last reply ended without a finish reason"
+            how = "had not ended" if reply.fault is None else "failed"
+            return f"its last model call, request {reply.number}, {how}"
+        ended = f"the reply to request {reply.number} ended without a finish reason"
+        return "" if reply.finish else ended
 
     return _completed(subject, entry, flaw)
 
@@ -88,7 +90,7 @@ def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
 )
 def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     """The finish reasons are length, content-filter, error, and words for a lost provider."""
-    ended = "its last reply ended with {0.finish}".format
+    ended = "the reply to request {0.number} ended with {0.finish}".format
     return _completed(subject, entry, lambda one: ended(one) if one and one.finish in _CUT else "")
 
 
@@ -99,8 +101,8 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
 )
 def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
     """This holds for every finish reason."""
-    flaw = "its last reply calls tools"
-    return _completed(subject, entry, lambda one: flaw if one and one.calls else "")
+    flaw = "the reply to request {0.number} calls tools".format
+    return _completed(subject, entry, lambda one: flaw(one) if one and one.calls else "")
 
 
 @invariant(
@@ -118,13 +120,14 @@ def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     )
     if entry.text in (newest, *last):
         return ""
+    wrong = f"{entry.text!r:.80}, and the last words of the model are {newest!r:.80}"
     if subject.machine is not None:
-        return f"the text of the run is {entry.text!r:.80}, and the last said {newest!r:.80}"
+        return f"the text of the run is {wrong}"
     # A whole reply that was too long may have the words of a broken one.
     before = {one.finish is None for one in replies if one.text and one.text + newest in entry.text}
     glued = newest and before == {True}
     if entry.text and (glued or any(one.text == entry.text for one in facts.main_replies)):
-        return f"the agent returns {entry.text!r:.80}, and the last said {newest!r:.80}"
+        return f"the agent returns {wrong}"
     return ""
 
 

@@ -240,7 +240,8 @@ def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
         return ""
     if validator_of(bytes(spec.parameters), entry.name).is_valid(arguments):
         return ""
-    return f"{described(entry)} runs, and the schema in the request does not allow these"
+    schema = f"the schema in request {request.number}" if request else ""
+    return f"{described(entry)} runs, and {schema} does not allow these"
 
 
 @of_agents(
@@ -721,7 +722,7 @@ def no_tools_for_broken_replies(subject: Subject, entry: ToolStarted) -> str:
     if reply is None or not reply.is_closed or reply.finish not in _BROKEN:
         return ""
     why = "failed" if reply.finish is None else f"ended with {reply.finish}"
-    return f"{described(entry)} runs, and its reply {why}"
+    return f"{described(entry)} runs, and the reply to request {reply.number} {why}"
 
 
 @invariant(

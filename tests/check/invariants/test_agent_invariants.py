@@ -87,14 +87,14 @@ def looking(times: int, *, text: str = "seen") -> Recording:
 
 DECLARED: list[tuple[Invariant, Recording, str]] = [
     (agent_backoff_matches_policy, failing(1, 0.5),
-     "500 ms after failure 1 of the run, not 1000 ms"),
+     "500 ms after request 1 failed, as failure 1 of the run, not 1000 ms"),
     (agent_backoff_matches_policy, failing(2, 1),
-     "1000 ms after failure 2 of the run, not 2000 ms"),
+     "1000 ms after request 2 failed, as failure 2 of the run, not 2000 ms"),
     (agent_backoff_matches_policy,
      asked().failed(retry_after="9").after(9).request([GO]).finish().after(9).request([GO]),
-     "9000 ms after failure 2 of the run, not 2000 ms"),
+     "9000 ms after request 2 failed, as failure 2 of the run, not 2000 ms"),
     (no_retry_of_permanent_failure, asked().failed(402).after(1).request([GO]),
-     "repeats one that failed permanently"),
+     "repeats request 1, which failed permanently"),
     (agent_respects_its_limits, failing(3, 1), "0 steps and 3 errors; the agent declares max_err"),
     (agent_respects_its_limits, overflowed(5),
      "0 steps and 3 errors; the agent declares max_error_count=3"),
@@ -131,15 +131,16 @@ def test_an_agent_that_does_not_do_as_it_declares_is_found(
 
 BAD: list[tuple[Invariant, Recording, str]] = [
     (retry_after_respected, asked().failed(429, retry_after="9").after(8).request([GO]),
-     "8000 ms after a failure that asked for 9000 ms"),
+     "8000 ms after request 1 failed and asked for 9000 ms"),
     (retry_after_respected,
      asked().failed(429, retry_after="Thu, 01 Jan 2026 00:00:30 GMT").after(1).request([GO]),
      "asked for 30000 ms"),
     (retry_after_respected, asked().failed(429, retry_after="5").after(5_000).request([GO]),
-     "request 2 is sent 1.4 hours after a failure that asked for 5000 ms"),
+     "request 2 is sent 1.4 hours after request 1 failed and asked for 5000 ms"),
     (retry_after_respected, asked().failed(503).after(3_601).request([GO]),
-     "1.0 hours after a failure that asked for no wait"),
-    (repeated_retries_wait, failing(3, 0), "is retry 3 in a row without a wait"),
+     "1.0 hours after request 1 failed and asked for no wait"),
+    (repeated_retries_wait, failing(3, 0),
+     "is retry 3 in a row without a wait, after request 3 failed"),
     (no_retry_of_permanent_failure, asked().failed(401).after(9).request([GO]), "(status 401)"),
     (no_failure_after_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
     (event_loop_not_blocked, asked().after(2).add(LoopBlocked, 2 * 10**9, "mine.py:3 in look"),
@@ -237,7 +238,10 @@ def test_a_date_may_be_over_on_the_clock_of_a_program_and_on_ours_not_yet(
 def test_a_wait_that_no_clock_explains_is_found_after_a_date() -> None:
     run = asked().failed(429, retry_after="Thu, 01 Jan 2026 00:00:02 GMT").after(1).request([GO])
     (found,) = run.found(agent_backoff_matches_policy, declaring())
-    assert found == "request 2 is sent 1000 ms after failure 1 of the run, not 2000 ms"
+    assert (
+        found
+        == "request 2 is sent 1000 ms after request 1 failed, as failure 1 of the run, not 2000 ms"
+    )
 
 
 @pytest.mark.parametrize("status", [400, 413])

@@ -22,18 +22,20 @@ def asked() -> Recording:
 CUT = asked().text("Half").finish(FinishReason.LENGTH)
 BAD: list[tuple[Invariant, Recording, str]] = [
     (completed_after_a_reply, Recording().prompt().ended(), "no request was sent in it"),
-    (completed_after_a_reply, asked().ended(), "its last model call had not ended"),
-    (completed_after_a_reply, asked().failed().ended(), "its last model call failed"),
+    (completed_after_a_reply, asked().ended(), "its last model call, request 1, had not ended"),
+    (completed_after_a_reply, asked().failed().ended(), "its last model call, request 1, failed"),
     (completed_after_a_reply, asked().text("Ha").cut().ended(text="Ha"),
-     "its last reply ended without a finish reason"),
-    (completed_after_a_complete_reply, CUT.ended(text="Half"), "its last reply ended with length"),
-    (completed_without_open_calls, asked().replied("", "a").ended(), "its last reply calls tools"),
+     "the reply to request 1 ended without a finish reason"),
+    (completed_after_a_complete_reply, CUT.ended(text="Half"),
+     "the reply to request 1 ended with length"),
+    (completed_without_open_calls, asked().replied("", "a").ended(),
+     "the reply to request 1 calls tools"),
     (run_text_matches_last_reply,
      asked().replied("One.").request([GO]).replied("Two.").ended(text="One."),
-     "and the last said 'Two.'"),
+     "and the last words of the model are 'Two.'"),
     (run_text_matches_last_reply,
      asked().replied("One.").ended(text="One.").prompt().request([GO]).ended(text="One."),
-     "and the last said ''"),
+     "and the last words of the model are ''"),
 ]  # fmt: skip
 
 
