@@ -351,8 +351,7 @@ def test_an_option_that_is_a_word_may_be_given_as_text(loop: str, options: dict[
     scenario = Scenario(prompt="Hi?", loop=loop, loops={name: options})
     by_scenario = machine_of(Simulation(scenario))
     for option, word in options.items():
-        assert getattr(by_call.options, option) is getattr(by_scenario.options, option)
-        assert getattr(by_call.options, option).value == word
+        assert getattr(by_call.options, option) == getattr(by_scenario.options, option) == word
     with pytest.raises(ScenarioError, match="steering: must be 'one-at-a-time' or 'all'"):
         run(ANSWERED, loop="pi", loop_options={"steering": "al"})
 
