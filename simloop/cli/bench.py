@@ -9,24 +9,16 @@ import msgspec
 
 from simloop.bench.hook_bench import CONFIDENCE, HookBench, HookRow, Interval, given_hooks, tried
 from simloop.bench.report import HookReport, plot_of, read_report
-from simloop.cli.options import formats
+from simloop.cli.options import duration, formats
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import (
     format_duration,
-    parse_duration,
     rounded_duration,
     rounded_number,
 )
 from simloop.trace.storage import write_file
 from simloop.world.user_functions import UserFunction
-
-
-def _duration(text: str) -> int:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def _percent(text: str) -> float:
@@ -50,7 +42,7 @@ def command() -> None:
     help="Compare with another hook, measured at the same time, or with the JSON of an earlier "
     "report.",
 )
-@click.option("--max", "max_ns", type=_duration, metavar="DURATION",
+@click.option("--max", "max_ns", callback=duration, metavar="DURATION",
               help="Fail if a hook costs more, such as 50us.")  # fmt: skip
 @click.option("--fail-on", type=_percent, metavar="PERCENT",
               help="Fail if a cost has grown by more, such as 20%.")  # fmt: skip

@@ -21,7 +21,6 @@ from simloop.escape import escape
 from simloop.kernel.durations import format_duration
 from simloop.runs.options import RunOptions
 from simloop.runs.result import calls_of
-from simloop.scenario.loader import load_scenario
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace
 
@@ -199,9 +198,7 @@ class Comparison(Struct, frozen=True):
         """Run a scenario on each loop; errors go to stderr. Raises AgentNotMade."""
         path = str(target.file) if isinstance(target.file, Path) else None
         try:
-            if isinstance(target.file, ScenarioError):
-                raise target.file
-            scenario = load_scenario(target.file)
+            scenario = target.scenario()
         except ScenarioError as error:
             terminal.explain(error)
             unread = Verdict(errors=[error])

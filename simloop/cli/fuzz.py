@@ -13,37 +13,26 @@ from functools import partial
 from pathlib import Path
 
 import click
+from msgspec.structs import asdict
 
 from simloop.check.invariants.judge import added_names
 from simloop.cli import options
 from simloop.cli.process import signals_to_stop
 from simloop.cli.terminal import StatusLine, json_text, note, out, out_lines, plain
-from simloop.errors import ScenarioError
 from simloop.fuzz import executor
 from simloop.fuzz.search import Group
-from simloop.kernel.durations import parse_duration
 from simloop.runs.isolation import can_isolate
 from simloop.runs.loop import check_loop_exists
 from simloop.scenario.catalog import SUFFIX
-from simloop.scenario.loader import load_declared, load_scenario, parse_scenario
-from simloop.scenario.schema import Scenario
+from simloop.scenario.loader import load_declared, parse_scenario
 from simloop.scenario.writing import create_schema, scenario_text
 from simloop.trace.storage import create_folder, write_file
 
 _NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
 _S_PER_H, _NS_PER_S = 3_600, 1_000_000_000
-_BUDGET = "30s"
-_BUDGET_S = parse_duration(_BUDGET) / _NS_PER_S
-
-
-def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> float | None:
-    try:
-        seconds = None if value is None else parse_duration(value) / _NS_PER_S
-    except ValueError as error:
-        raise click.BadParameter(str(error), param=option) from error
-    if seconds == 0:
-        raise click.BadParameter("must be longer than 0", param=option)
-    return seconds
+_OF_FILE = ("scenario", "shown")
+"""The parts of a finding that only its file has."""
+_USUAL_BUDGET_NS = 30 * _NS_PER_S
 
 
 @click.command("fuzz")
@@ -56,9 +45,10 @@ def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> f
 @options.program_option
 @click.option(
     "--budget",
-    callback=_budget_s,
+    "budget_ns",
+    callback=options.duration,
     metavar="DURATION",
-    help=f"Search for this much time of the processor; by default {_BUDGET}.",
+    help="Search for this much time of the processor; by default 30s.",
 )
 @click.option(
     "--runs", type=click.IntRange(1), help="Make this many runs, instead of searching for a time."
@@ -118,7 +108,7 @@ def command(
     *,
     loop: str | None,
     program: str,
-    budget: float | None,
+    budget_ns: int | None,
     provider: str,
     declared: Path | None,
     runs: int | None,
@@ -138,11 +128,13 @@ def command(
     """
     loop = options.loop_of_program(program, loop) if program else loop or "reference"
     check_loop_exists(loop)
-    scenarios = tuple(scenario_text(each) for each in _read(sources))
+    scenarios = tuple(scenario_text(each.scenario()) for each in options.targets_of(sources))
     code = executor.code_digest() if folder else ""
     settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate,
                                        breaches=provider == "any",
                                        declares=_declared(declared))  # fmt: skip
+    if budget_ns is None and runs is None:
+        budget_ns = _USUAL_BUDGET_NS
     sums = Sums(settings)
     files = journal = None
     if folder:
@@ -153,7 +145,7 @@ def command(
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
     here = jobs == 1 and not dask
     ranges = executor.Ranges(
-        runs, _BUDGET_S if budget is None and runs is None else budget,
+        runs, None if budget_ns is None else budget_ns / _NS_PER_S,
         most=sys.maxsize if here else executor.MOST_OF_WORKER,
         shrinks=folder is not None,
         store=journal.append if journal else lambda _: None,
@@ -172,20 +164,17 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
-    _report(sums, files.written if files else {}, output_format)
+    written = files.written if files else {}
+    if output_format == "json":
+        out(report_json(sums, written))
+    else:
+        out_lines(report_lines(sums, written))
     return 128 + came[0] if came else int(bool(sums.failures))
 
 
 def _words_of(sources: Sequence[str], declared: Path | None) -> str:
     words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
     return "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
-
-
-def _report(sums: "Sums", written: Mapping[str, Path], output_format: str) -> None:
-    if output_format == "json":
-        out(report_json(sums, written))
-    else:
-        out_lines(report_lines(sums, written))
 
 
 def _resume(
@@ -209,13 +198,6 @@ def _declared(path: Path | None) -> str:
     if path is None:
         return ""
     return load_declared(path).model_dump_json(exclude_defaults=True, by_alias=True)
-
-
-def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:
-    for target in options.targets_of(sources) if sources else ():
-        if isinstance(target.file, ScenarioError):
-            raise target.file
-        yield load_scenario(target.file)
 
 
 def _take(
@@ -378,14 +360,10 @@ def report_json(sums: Sums, written: Mapping[str, Path]) -> str:
             "calls": sums.calls,
             "failures": [
                 {
-                    "name": finding.name,
-                    "sentence": finding.sentence,
+                    **{key: each for key, each in asdict(finding).items() if key not in _OF_FILE},
                     "text": plain(finding.text),
                     "world": plain(finding.world),
-                    "printed": list(finding.printed),
-                    "run": finding.run,
                     "count": sums.counts[group],
-                    "reproduced": finding.reproduced,
                     "file": str(file) if (file := written.get(finding.scenario)) else None,
                 }
                 for group, finding in sums.failures.items()

@@ -11,10 +11,13 @@ from click.shell_completion import CompletionItem
 from msgspec import Struct
 
 from simloop.errors import ScenarioError
+from simloop.kernel.durations import parse_duration
 from simloop.runs.loop import check_loop_exists, is_own
 from simloop.runs.options import RunOptions
 from simloop.scenario import catalog
 from simloop.scenario.designs import DESIGNS, PROGRAM, names
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.schema import Scenario
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -31,6 +34,12 @@ class Target(Struct, frozen=True):
     name: str  # the bundled name, or the path as it was given
     file: Path | ScenarioError
     argument: str  # it selected the scenario: its file, a folder, or a name
+
+    def scenario(self) -> Scenario:
+        """Read the scenario. Raises ScenarioError."""
+        if isinstance(self.file, ScenarioError):
+            raise self.file
+        return load_scenario(self.file)
 
 
 def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
@@ -99,6 +108,17 @@ def loop_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
 
 def _beginning(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+def duration(_: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    """Return a duration of the command line in nanoseconds. Raises BadParameter."""
+    try:
+        nanoseconds = None if value is None else parse_duration(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=option) from error
+    if nanoseconds == 0:
+        raise click.BadParameter("must be longer than 0", param=option)
+    return nanoseconds
 
 
 def _known(_: click.Context, __: click.Parameter, loop: str | None) -> str | None:

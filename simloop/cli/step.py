@@ -3,7 +3,7 @@
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -17,9 +17,6 @@ from simloop.cursor.recorded_run import is_trace
 from simloop.errors import ScenarioError, install_hint
 from simloop.runs.loop import check_loop_exists
 from simloop.runs.options import RunOptions
-
-if TYPE_CHECKING:
-    from simloop_tui.screens.keyed import KeyedScreen
 
 _CRASHED = 3  # Textual has printed the traceback
 
@@ -65,7 +62,7 @@ def _step(named: str | None, other: str | None, against: str | None, given: RunO
         screen_of,
     )
 
-    first: KeyedScreen
+    first: Any  # a screen
     if named is None:
         first = LibraryScreen(Path())
     elif other is not None:

@@ -19,7 +19,6 @@ from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.page.page import page
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find_folder
-from simloop.scenario.loader import load_scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace.codec import read_trace, write_trace
 from simloop.trace.diff import first_difference
@@ -72,10 +71,7 @@ def _record_live(targets: tuple[str, ...], given: RunOptions, *, services: bool)
     found = list(options.targets_of(targets))
     if len(found) != 1 or not given.get("loop"):
         raise click.UsageError("--live records one scenario, and needs --loop module:attribute")
-    file = found[0].file
-    if isinstance(file, ScenarioError):
-        raise file
-    scenario = load_scenario(file)
+    scenario, file = found[0].scenario(), Path(str(found[0].file))
     recorded, comment, recording = record_live(scenario, file.name, given, services=services)
     write_file(file, scenario_text(recorded, comment).encode())
     for kind, times in recording.removed.items():

@@ -11,13 +11,11 @@ from simloop.cli.options import Target
 from simloop.cli.report import FORMAT_VERSION, check_made, status_for
 from simloop.cli.terminal import StatusLine, cells, json_text, note, out, out_lines, padded, plain
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.errors import ScenarioError
 from simloop.fuzz.worlds import answering
 from simloop.messages import Outcome
 from simloop.page.page import page
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, repeat
-from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
 from simloop.trace.storage import write_file
 from simloop.trace.timeline import timeline
@@ -34,9 +32,7 @@ def play_weathers(
 
     Returns 1 if a run violates an invariant, raises an error or exceeds a bound that is expected.
     """
-    if isinstance(target.file, ScenarioError):
-        raise target.file
-    scenario = load_scenario(target.file)
+    scenario = target.scenario()
     weathers = {name: chance_of_weather(name) for name in names.split(",")}
     begin = scenario.seed if given.get("seed") is None else given["seed"] or 0
     numbers = range(begin, begin + seeds)

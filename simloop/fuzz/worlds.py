@@ -1,7 +1,7 @@
 """The worlds of a search: the replies of a run and the actions of its user, in drawn settings."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from simloop.fuzz import alphabet
@@ -53,17 +53,6 @@ _INSERT, _REPLACE, _REPEAT, _REMOVE = range(4)
 _WEIGHTS = (6, 2, 1, 1)
 
 
-@lru_cache(maxsize=4_000)
-def _trigger_of(at: int, after: str, nth: int) -> Trigger:
-    return Trigger(after=after, nth=nth) if after else Trigger(at=_TIMES[at])
-
-
-@lru_cache(maxsize=4_000)
-def _queued_of(at: int, after: str, nth: int, number: int, later: bool) -> Queued:  # noqa: FBT001
-    when: dict[str, Any] = {"after": after, "nth": nth} if after else {"at": _TIMES[at]}
-    return Queued(say=f"Message {number}.", follow_up=later, **when)
-
-
 class Weights(NamedTuple):
     """The weights of the variants in the scripts of one family; see `weights_of_family`."""
 
@@ -74,10 +63,7 @@ class Weights(NamedTuple):
     summaries: Sequence[int] | None
     length: int
     entries: Sequence[str]
-    limits: Limits | None = None
-    ends_storms: bool = True
-    tools: alphabet.CalledTools = alphabet.FIXED
-    breaches: bool = True
+    abilities: alphabet.Abilities
 
 
 def features_for(choices: Choices, abilities: alphabet.Abilities) -> frozenset[str]:
@@ -142,10 +128,7 @@ def _weights(
         summaries=summaries,
         length=_LENGTH,
         entries=(*_AT_BOUNDARY, *(() if Feature.TRIGGERS in lacks else ENGINE_TRIGGERS)),
-        limits=abilities.limits,
-        ends_storms=abilities.ends,
-        tools=abilities.tools,
-        breaches=abilities.breaches,
+        abilities=abilities,
     )
 
 
@@ -183,7 +166,7 @@ def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
         content = choices.weighted(weights.contents)
     return alphabet.reply_of(
         alphabet.Recipe(content, end, wait, body, pace, usage, steps, ids, number % _NUMBERS),
-        weights.tools,
+        weights.abilities.tools,
     )
 
 
@@ -191,22 +174,26 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
     """Draw the replies of a run; the last one ends it well, or a storm that the loop must end."""
     replies = choices.several(weights.length, lambda n: reply_for(choices, weights, n))
     if "long" in weights.on:
-        own_limits = weights.limits or limits
+        own_limits = weights.abilities.limits or limits
         first = choices.maybe(0.3, lambda own: _up_to_a_limit(own, own_limits, weights))
         replies = replies if first is None else [first, *replies]
-    if replies and "storm" in weights.on and choices.boolean(0.1 if weights.ends_storms else 0.04):
+    if (
+        replies
+        and "storm" in weights.on
+        and choices.boolean(0.1 if weights.abilities.ends else 0.04)
+    ):
         return [*replies[:-1], replies[-1].model_copy(update={"times": "always"})]
-    return [*replies, weights.tools.last]
+    return [*replies, weights.abilities.tools.last]
 
 
 def _up_to_a_limit(choices: Choices, limits: Limits, weights: Weights) -> Reply:
     if choices.boolean(0.3):
         most = limits.max_error_count
-        ends = _TROUBLE if weights.breaches else _REAL_TROUBLE
+        ends = _TROUBLE if weights.abilities.breaches else _REAL_TROUBLE
         reply = alphabet.reply_of(alphabet.Recipe(end=one_of(choices, ends)))
     else:
         most = limits.max_steps
-        reply = alphabet.reply_of(alphabet.Recipe(one_of(choices, _CALLS)), weights.tools)
+        reply = alphabet.reply_of(alphabet.Recipe(one_of(choices, _CALLS)), weights.abilities.tools)
     times = min(most, _LONGEST) - choices.integer(0, 3)
     return reply.model_copy(update={"times": max(times, 1)})
 
@@ -221,16 +208,16 @@ def _summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
     return [*drawn, alphabet.LAST_SUMMARY]
 
 
-def _when(choices: Choices, weights: Weights) -> tuple[int, str, int]:
+def _when(choices: Choices, weights: Weights) -> dict[str, Any]:
     if choices.boolean(0.6):
         entry = weights.entries[choices.integer(0, len(weights.entries) - 1)]
-        return 0, entry, choices.integer(1, 4)
-    return choices.integer(0, len(_TIMES) - 1), "", 1
+        return {"after": entry, "nth": choices.integer(1, 4)}
+    return {"at": one_of(choices, _TIMES)}
 
 
 def trigger_for(choices: Choices, weights: Weights) -> Trigger:
     """Draw a trigger: a time, or an entry of the trace."""
-    return _trigger_of(*_when(choices, weights))
+    return Trigger(**_when(choices, weights))
 
 
 def _abort_for(choices: Choices, weights: Weights) -> Trigger | None:
@@ -241,7 +228,8 @@ def _abort_for(choices: Choices, weights: Weights) -> Trigger | None:
 
 def message_for(choices: Choices, weights: Weights, number: int) -> Queued:
     """Draw a message of the user."""
-    return _queued_of(*_when(choices, weights), number, choices.boolean(0.3))
+    when, later = _when(choices, weights), choices.boolean(0.3)
+    return Queued(say=f"Message {number}.", follow_up=later, **when)
 
 
 def _queue_for(choices: Choices, weights: Weights) -> list[Queued]:
