@@ -7,6 +7,7 @@ the times in the last line.
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -256,10 +257,9 @@ class Sums:
         self.runs = self.virtual_ns = self.looked_at = self.requests = 0
         self.cpu_s = 0.0
         search = settings.search()
-        self.goals, self.is_slow = dict(search.goals.counts), search.is_slow
+        self.goals, self.is_slow = Counter(search.goals.counts), search.is_slow
         self.is_of_agent, self.unseen = search.is_of_agent, search.unseen
-        self.counts: dict[Group, int] = {}
-        self.calls: dict[str, int] = {}
+        self.counts, self.calls = Counter[Group](), Counter[str]()
         self.failures: dict[Group, executor.SearchFinding] = {}
 
     def add(self, result: executor.RangeResult) -> list[executor.SearchFinding]:
@@ -268,13 +268,10 @@ class Sums:
         self.cpu_s += result.cpu_s
         self.virtual_ns += result.virtual_ns
         self.looked_at += result.looked_at
-        for name, runs in result.goals.items():
-            self.goals[name] += runs
-        for group, runs in result.counts:
-            self.counts[group] = self.counts.get(group, 0) + runs
         self.requests += result.requests
-        for name, calls in result.calls.items():
-            self.calls[name] = self.calls.get(name, 0) + calls
+        self.goals.update(result.goals)
+        self.calls.update(result.calls)
+        self.counts.update(dict(result.counts))
         groups = {Group.of(each.name, each.text): each for each in result.findings}
         new = {group: each for group, each in groups.items() if group not in self.failures}
         self.failures |= new

@@ -4,9 +4,15 @@ from pathlib import Path
 
 import click
 
-from simloop.cli.options import scenario_names
+from simloop.cli.options import scenario_names, targets_of
 from simloop.cli.terminal import cells, note, out, out_lines, padded, plain
-from simloop.scenario.catalog import SUFFIX, bundled, bundled_folder, find_bundled, schema_text
+from simloop.scenario.catalog import (
+    SUFFIX,
+    bundled_folder,
+    bundled_names,
+    find_bundled,
+    schema_text,
+)
 from simloop.scenario.writing import create, create_schema
 
 STARTER = Path(__file__).with_name("starter.yaml")
@@ -37,9 +43,10 @@ def listing(names: tuple[str, ...]) -> None:
 
     `simloop list retry/` lists those of a theme. `simloop cat NAME` prints one.
     """
-    listed = list(bundled(names))
-    width = max((cells(one.name) for one in listed), default=0)
-    out_lines(f"{padded(plain(one.name), width)}  {plain(one.title)}".rstrip() for one in listed)
+    found = targets_of(names or bundled_names())
+    listed = [(plain(each.name), plain(each.scenario().title)) for each in found]
+    width = max((cells(name) for name, _ in listed), default=0)
+    out_lines(f"{padded(name, width)}  {title}".rstrip() for name, title in listed)
     if not listed:
         note(f"there are no scenarios in {plain(str(bundled_folder()))}; see: simloop doctor")
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,24 +46,11 @@ def schema_text() -> str:
     return (bundled_folder() / "schema.json").read_text("utf-8")
 
 
-def bundled(wanted: Iterable[str] = ()) -> Iterator[Listed]:
-    """Yield the bundled scenarios in order of their names: all, or those that `wanted` names.
-
-    `wanted` has names, themes followed by a slash, or ALL. Raises ScenarioError for an unknown
-    name, and for a scenario that cannot be read.
-    """
-    paths = _paths()
-    chosen = {name for one in wanted for name in _chosen(one, paths)} if wanted else set(paths)
-    for name in sorted(chosen):
-        scenario = loader.load_scenario(paths[name])
-        yield Listed(name, paths[name], scenario.title, scenario.loop)
-
-
-def _chosen(wanted: str, paths: dict[str, Path]) -> list[str]:
-    if wanted == ALL:
-        return list(paths)
-    theme = [name for name in paths if name.startswith(f"{wanted.removesuffix('/')}/")]
-    return theme or [_named(wanted, paths)]
+def bundled() -> Iterator[Listed]:
+    """Yield the bundled scenarios in order of their names. Raises ScenarioError for a bad file."""
+    for name, path in sorted(_paths().items()):
+        scenario = loader.load_scenario(path)
+        yield Listed(name, path, scenario.title, scenario.loop)
 
 
 def bundled_names() -> list[str]:
