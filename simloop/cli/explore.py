@@ -18,7 +18,7 @@ from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES, describe
 from simloop.prove.graph import Step
 from simloop.prove.proof import Proof, prove
-from simloop.runs.loop import check_limits, machine_for
+from simloop.runs.loop import machine_for
 from simloop.scenario.designs import DESIGNS, LoopOptions
 
 _DEFAULTS = Limits()
@@ -71,7 +71,6 @@ def command(
     if loop_options:
         chosen = chosen.joined(loop, loop_options)
     machine = machine_for(loop, limits, chosen)
-    check_limits(loop, machine, limits)
     with StatusLine(sys.stderr) as status:
         proof = prove(machine, limits, loop=loop, say=status.say)
     if output_format == "json":

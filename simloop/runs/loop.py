@@ -228,12 +228,10 @@ def _of_agent(spec: _Spec, made: Any) -> Loop:
     maker = _AgentMaker(made, name, spec.options)
     return _without_machine(
         spec,
+        made,
         name=name,
-        declares=made,
         agent=maker.agent,
-        judge_as=spec.judge_as or _declared_design(made),
         has_name=isinstance(loop, str),
-        expect_on=getattr(made, "expect_on", None),
         check=maker.check,
         can_restart=maker.can_restart,
     )
@@ -244,14 +242,7 @@ def _of_program(spec: _Spec, loop: str) -> Loop:
         hint = "write them as arguments of its command line"
         raise ScenarioError(f"the program `{loop}` takes no options", key="loops", hint=hint)
     program = _program(loop)
-    return _without_machine(
-        spec,
-        name=loop,
-        declares=program,
-        agent=program.agent,
-        judge_as=spec.judge_as,
-        program=program,
-    )
+    return _without_machine(spec, program, name=loop, agent=lambda _: program, program=program)
 
 
 def _program(loop: str) -> "WholeProgram":
@@ -260,10 +251,13 @@ def _program(loop: str) -> "WholeProgram":
     return WholeProgram(loop)
 
 
-def _without_machine(spec: _Spec, **more: Any) -> Loop:
+def _without_machine(spec: _Spec, made: Any, **more: Any) -> Loop:
     wall_clock = as_written(spec.scenario.limits)["max_wall_clock"]
     return Loop(
         scenario=spec.scenario,
+        declares=made,
+        judge_as=spec.judge_as or _declared_design(made),
+        expect_on=getattr(made, "expect_on", None),
         is_own=True,
         unsupported=UNSUPPORTED_BY_AGENTS,
         policies=_NO_POLICIES,
@@ -454,22 +448,15 @@ def _parameters(made: Any) -> Mapping[str, inspect.Parameter] | None:
 
 
 def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = None) -> Machine:
-    """Return the machine of a loop: a bundled design, or the user's own loop in any form.
-
-    If the user's own loop is judged as a design, it has that design's options. Raises
-    ScenarioError, with the known names.
-    """
+    """Return the machine of a loop. Raises ScenarioError, also for an agent."""
     scenario = Scenario(prompt="", limits=limits, loops=options or LoopOptions())
-    spec = _spec_of(scenario, {"loop": loop})
-    if not is_own(loop):
-        return _bundled(spec.loop, limits, spec.options)
-    made = None if is_program(loop) else found(loop)
-    if made is None or _is_of_agent(made, loop):
+    machine = loop_of(scenario, {"loop": loop}).machine
+    if machine is None:
         written = shlex.quote(loop) if isinstance(loop, str) else "module:attribute"
         message = f"the loop `{called(loop)}` is an agent, and only machines can be explored"
         hint = f"run it instead: simloop check all --loop {written}"
         raise ScenarioError(message, key="loop", hint=hint)
-    return _own_machine(spec, made)
+    return machine
 
 
 @lru_cache(maxsize=64)  # it is pure, so that all runs share it

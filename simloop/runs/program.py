@@ -25,7 +25,7 @@ from functools import partial
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
@@ -153,9 +153,6 @@ class WholeProgram(OwnAgent):
         files.keep_in(Path.cwd())
         self._main = MainThread()
         self._main.serve(answer)
-
-    def agent(self, _: object = None) -> Self:
-        return self
 
     async def answer(self, prompt: str, world: World) -> Ending:
         ending = await super().answer(prompt, world)
