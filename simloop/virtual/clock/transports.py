@@ -14,7 +14,7 @@ import socket
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 from simloop.virtual.clock import tasks
 from simloop.virtual.real_world import ADVICE, LISTS
@@ -79,7 +79,7 @@ class Watches(_Selector):  # type: ignore[misc]
         return super().select(0) if self.get_map() else []
 
 
-class ReachingLoop(asyncio.selector_events.BaseSelectorEventLoop):
+class ReachingLoop(asyncio.SelectorEventLoop):
     """An event loop without a network of its own: what it asks for, the border answers.
 
     Only noted pipes can be watched; a run without any refuses all of them. `outer` is the virtual
@@ -91,9 +91,8 @@ class ReachingLoop(asyncio.selector_events.BaseSelectorEventLoop):
     _process_events: Any
 
     def __init__(self) -> None:
-        asyncio.BaseEventLoop.__init__(self)  # no pair of sockets wakes it
-        self._selector: Any = Watches(self)
-        self._transports = weakref.WeakValueDictionary[int, Any]()
+        super().__init__(Watches(self))
+        self._selector: Any
         self._asyncgens = _Generators()
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:
@@ -118,17 +117,10 @@ class ReachingLoop(asyncio.selector_events.BaseSelectorEventLoop):
         if self.outer.standard_input is None or not name.endswith("signal_handler"):
             raise self.outer.refuse(name, advice)
 
-    def _close_self_pipe(self) -> None:
-        """Do nothing: there is none."""
+    def _make_self_pipe(self) -> None:
+        """Do nothing: no pair of sockets wakes this loop."""
 
-    def _make_pipe_transport(self, way: str, *args: Any, **kwargs: Any) -> Any:
-        if self.outer.pipes is None:
-            raise self.outer.refuse(f"loop.connect_{way}_pipe", ADVICE["transport"])
-        transport = getattr(asyncio.unix_events, f"_Unix{way.title()}PipeTransport")
-        return transport(self, *args, **kwargs)
-
-    _make_read_pipe_transport: Any = functools.partialmethod(_make_pipe_transport, "read")
-    _make_write_pipe_transport: Any = functools.partialmethod(_make_pipe_transport, "write")
+    _close_self_pipe = _make_self_pipe
 
     async def _make_subprocess_transport(
         self, _protocol: Any, args: Any, *given: Any, **more: Any
@@ -138,7 +130,7 @@ class ReachingLoop(asyncio.selector_events.BaseSelectorEventLoop):
             raise absent(self.outer, ("/bin/sh", "-c", args) if is_shell else args)
         # As asyncio does, without a child watcher: the end of the process calls the transport.
         unix: Any = asyncio.unix_events
-        waiter = cast("asyncio.AbstractEventLoop", self).create_future()
+        waiter = self.create_future()
         transport = unix._UnixSubprocessTransport(
             self, _protocol, args, *given, waiter=waiter, **more
         )
