@@ -126,9 +126,6 @@ MOST_SUBSCHEMAS = 50_000
 # Their subschemas are for the value that the schema around them is for, and not for a part of it.
 _SAME_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 _BY_NAME = ("dependentSchemas", "dependencies")
-# Values that may look like schemas, and names that may look like keywords.
-_PLAIN = {"enum", "const", "default", "examples"}
-_NAMES = {"properties", "patternProperties", "$defs", "definitions", *_BY_NAME}
 
 
 def _refuse_endless(schema: Any, name: str) -> None:
@@ -137,23 +134,29 @@ def _refuse_endless(schema: Any, name: str) -> None:
     A reference counts as the subschemas that it names: twenty levels that name the next one twice
     have a million. One that names itself for the same value, as in `{"$ref": "#"}`, has no end.
     """
-    for each in _subschemas(schema):
-        waiting, count = [each], 0
-        while waiting and count <= MOST_SUBSCHEMAS:
-            inner = waiting.pop()
-            count += 1
-            if isinstance(inner, dict):
-                waiting += _same_value(inner)
-                reference = inner.get("$ref")
-                if isinstance(reference, str) and reference.startswith("#"):
-                    waiting.append(named_by(reference, schema))
-        if waiting:
-            raise ScenarioError(
-                f"the parameters of tool {name} are not a JSON Schema that can be checked: it has "
-                f"more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved",
-                key=f"tools.{name}.parameters",
-                hint="let fewer subschemas refer to the same one, and none to itself",
-            )
+
+    @functools.cache
+    def size_of(reference: str) -> int:
+        return size(named_by(reference, schema))
+
+    def size(inner: Any) -> int:
+        if not isinstance(inner, dict):
+            return 1
+        reference = inner.get("$ref")
+        is_local = isinstance(reference, str) and reference.startswith("#")
+        return 1 + sum(map(size, _same_value(inner))) + (size_of(reference) if is_local else 0)
+
+    try:
+        is_endless = any(size(each) > MOST_SUBSCHEMAS for each in _dicts(schema))
+    except RecursionError:
+        is_endless = True
+    if is_endless:
+        raise ScenarioError(
+            f"the parameters of tool {name} are not a JSON Schema that can be checked: it has "
+            f"more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved",
+            key=f"tools.{name}.parameters",
+            hint="let fewer subschemas refer to the same one, and none to itself",
+        )
 
 
 def _same_value(schema: Mapping[str, Any]) -> Iterator[Any]:
@@ -176,21 +179,16 @@ def named_by(reference: str, schema: Any) -> Any:
     return schema
 
 
-def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield the subschemas, without recursion for deep ones."""
-    waiting: list[tuple[Any, bool]] = [(schema, False)]
+def _dicts(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield the subschemas, and what else is an object, without recursion for deep ones."""
+    waiting = [schema]
     while waiting:
-        value, is_named = waiting.pop()
+        value = waiting.pop()
         if isinstance(value, dict):
-            if not is_named:
-                yield value
-            waiting += [
-                (inner, not is_named and key in _NAMES)
-                for key, inner in value.items()
-                if is_named or key not in _PLAIN
-            ]
+            yield value
+            waiting += value.values()
         elif isinstance(value, list):
-            waiting += [(inner, False) for inner in value]
+            waiting += value
 
 
 @functools.lru_cache(maxsize=1024)

@@ -101,7 +101,8 @@ class UserPort:
     def has(self, queue: Queue | None = None) -> bool:
         if self._planned:
             self._send_due()
-        return any(queue is None or each is queue for each, _ in self._waiting)
+        waiting = self._waiting
+        return bool(waiting) and any(queue is None or each is queue for each, _ in waiting)
 
     def take(self, queue: Queue | None = None, *, one: bool = False) -> list[str]:
         """Return the waiting messages of `queue`, or of both; the first of them, or all."""
