@@ -165,6 +165,25 @@ def _result(part: Mapping[str, Any]) -> ToolMessage:
     return ToolMessage(call_id, text_of(value) or word(part, "error.message"), failed)
 
 
+def reply_of(given: Any) -> tuple[AssistantMessage, str] | None:
+    """Return a reply and the finish reason that stands beside it; None if there is no reply."""
+    value = parsed(given)
+    outer = at(value, *_LISTS) or value
+    while isinstance(outer, list) and outer:
+        outer = outer[0]
+    finish = word(
+        outer, "finish_reason", "stop_reason", "generation_info.finish_reason",
+        "message.kwargs.response_metadata.finish_reason",
+    ) or word(value, "finish_reason", "stop_reason")  # fmt: skip
+    finish = {"tool_call": "tool_calls"}.get(finish, finish)
+    if isinstance(outer, str) and outer:
+        return AssistantMessage(outer), finish
+    if isinstance(at(value, "text"), str) and "role" not in value:
+        value = {"role": "assistant", "content": value["text"]}
+    said = [each for each in messages_of(value)[1] if isinstance(each, AssistantMessage)]
+    return (said[0], finish) if said else None
+
+
 def usage_in(counts: Any) -> Usage | None:
     """Return the token counts in an object, under any of their names."""
     found = (usage_of(mapping(counts), *pair) for pair in _COUNTS)

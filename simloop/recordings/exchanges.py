@@ -15,7 +15,6 @@ from simloop.kernel.durations import LONGEST_NS, format_duration
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
-    Message,
     Request,
     ToolMessage,
     UserMessage,
@@ -214,11 +213,8 @@ def _failure(exchange: HttpExchange) -> dict[str, Any]:
     value = json_value(text)
     kept = {name: exchange.header(name) for name in KEPT_HEADERS if exchange.header(name)}
     body = value if isinstance(value, dict) else text[:_MOST_OF_A_BODY]
-    return {
-        "status": exchange.status,
-        **({"headers": kept} if kept else {}),
-        **({"body": body} if body else {}),
-    }
+    told = {"status": exchange.status, "headers": kept, "body": body}
+    return {name: value for name, value in told.items() if value}
 
 
 def _address(request: HttpRequest) -> str:
@@ -271,15 +267,12 @@ class _Conversation:
     def __init__(self, name: str, request: Request) -> None:
         self.name, self.first = name, request
         self.known: list[dict[str, Any]] = []
-        self.asked: Sequence[Message] = ()
+        self.asked: Sequence[dict[str, Any]] = ()
 
     def has_begun(self, request: Request, sent: Sequence[dict[str, Any]]) -> bool:
         """Return whether a request goes on from this conversation, or asks the same again."""
-        goes_on = self.asks_again(sent) or self.is_before(sent)
+        goes_on = sent == self.asked or self.is_before(sent)
         return goes_on and request.system_prompt == self.first.system_prompt
-
-    def asks_again(self, sent: Sequence[dict[str, Any]]) -> bool:
-        return sent == [written(one) for one in self.asked]
 
     @property
     def is_over(self) -> bool:
@@ -303,11 +296,9 @@ class _Conversation:
             and any(isinstance(each, AssistantMessage) for each in request.messages)
         )
 
-    def takes(self, call: ModelCall, request: Request) -> None:
-        call.party, self.asked = self.name, request.messages
-        self.known = [written(one) for one in request.messages]
-        if call.message is not None:
-            self.known.append(written(call.message))
+    def takes(self, call: ModelCall, sent: Sequence[dict[str, Any]]) -> None:
+        call.party, self.asked = self.name, sent
+        self.known = [*sent, *([] if call.message is None else [written(call.message)])]
 
 
 def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
@@ -331,7 +322,7 @@ def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
             found = _Conversation(name, request)
             conversations.append(found)
         yield from _shown(found, call, request, sent)
-        found.takes(call, request)
+        found.takes(call, sent)
         yield call
 
 
@@ -343,7 +334,7 @@ def _shown(
     The first one may show replies to its last prompt, whose own requests were not recorded.
     """
     shared = len(known.known) if known.is_before(sent) else len(sent)
-    if shared == len(sent) and known.is_over and not known.asks_again(sent):
+    if shared == len(sent) and known.is_over and sent != known.asked:
         shared -= isinstance(request.messages[-1], UserMessage)  # shortened between two runs
     if not known.known:  # the first request: what comes before its last prompt is history
         said = [at for at, one in enumerate(request.messages) if isinstance(one, UserMessage)]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simloop.errors import ScenarioError
-from simloop.recordings import atif, claude_code, har, sse, vcr
+from simloop.recordings import atif, claude_code, har, otel, sse, vcr
 from simloop.recordings.files import RecordingFile
 from simloop.recordings.recording import Recording
 
@@ -30,6 +30,11 @@ FORMATS = tuple(
         ("vcr", "a VCR cassette", r'^interactions:|"interactions"|^\[\[interactions', vcr.read),
         ("har", "HAR 1.2", r'"log"[\s\S]*"entries"', har.read),
         ("atif", "an ATIF trajectory", r'"schema_version": ?"ATIF-v', atif.read),
+        ("langsmith", "LangSmith runs", r'"run_type"', otel.read),
+        ("openai-agents", "openai-agents spans", r'"span_data"', otel.read),
+        ("langfuse", "Langfuse observations", r'"traceId"[\s\S]*"startTime"', otel.read),
+        ("otel", "OpenTelemetry spans",
+         r'"(resource(Spans|Logs)"|trace_id"|gen_ai\.|llm\.|openinference\.)', otel.read),
         ("sse", "server-sent events", r"\A\s*(data:|event:|:)", sse.read),
     )
 )  # fmt: skip

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from simloop.messages import AssistantMessage, Request, ToolSpec
 
 NO_PROMPT = "(the recording has no prompt)"
+NO_TOOLS = "the tools' definitions"
 
 
 class Prompt(Struct):

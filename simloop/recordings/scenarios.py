@@ -21,6 +21,7 @@ from simloop.messages import Request, StreamError, ToolSpec, UserMessage
 from simloop.recordings.failures import ABORTED
 from simloop.recordings.recording import (
     NO_PROMPT,
+    NO_TOOLS,
     Compacted,
     ModelCall,
     Prompt,
@@ -143,6 +144,8 @@ class _Maker:
 
     def _sent(self, agent: _Agent, request: Request) -> None:
         agent.sent.add(request)
+        if NO_TOOLS in self._recording.lacks:
+            agent.sent.items[-1].pop("tools", None)
         if agent.first is None or agent.first.tools != request.tools:
             self._know(request.tools)
         agent.first = agent.first or request

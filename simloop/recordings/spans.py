@@ -1,0 +1,119 @@
+"""Calls of models and runs of tools as a tracer writes them, as records.
+
+A model call has all messages that were sent, so its place in a conversation is known whatever the
+order of the file is.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from simloop.errors import ScenarioError
+from simloop.messages import Request, Usage
+from simloop.recordings import dialects, exchanges
+from simloop.recordings.failures import failure_keys
+from simloop.recordings.recording import NO_TOOLS, ModelCall, Recording, ToolRun
+from simloop.wire.formats.wire_format import WireReply
+
+_LEFT = re.compile(r"cancel|abort|\Aunfinished\Z|timed-out", re.IGNORECASE)
+
+
+class Span(Struct, kw_only=True):
+    """One call: `asked`, `said`, `system`, `tools` and a tool's `result` are in any dialect.
+
+    A tool's span has the name of its `tool`, and perhaps a `call_id`. `error` is a status or the
+    type of an error, `parent` the id of the span that this one is inside.
+    """
+
+    id: str = ""
+    parent: str = ""
+    tool: str = ""
+    call_id: str = ""
+    result: Any = None
+    asked: Any = None
+    said: Any = None
+    system: Any = None
+    tools: Any = None
+    finish: str = ""
+    usage: Usage | None = None
+    failed: bool = False
+    error: str = ""
+    message: str = ""
+    line: int = 0
+    began_ns: int | None = None
+    first_ns: int | None = None
+    ended_ns: int | None = None
+
+
+def add_spans(recording: Recording, spans: Iterable[Span], hint: str) -> None:
+    """Add the records of spans. Raises ScenarioError, with the hint, if none has a content."""
+    ordered = sorted(spans, key=lambda span: span.began_ns or 0)
+    around = {span.parent for span in ordered if not span.tool} - {""}
+    calls: list[ModelCall] = []
+    runs: dict[str, list[Span]] = {}
+    for span in ordered:
+        call = None
+        if span.tool:
+            runs.setdefault(span.call_id or span.tool, []).append(span)
+        elif span.id in around:
+            recording.leave_out("a call of a model that is a span around another one")
+        elif span.failed and _LEFT.search(span.error):
+            recording.leave_out("a call of a model that was cancelled")
+        elif (call := _model_call(span)) is None:
+            which = "a failed call of a model" if span.failed else "a call of a model"
+            recording.leave_out(f"{which} whose span has no messages")
+        calls += [call] if call else []
+    if not calls:
+        told = [f"{times} times {why}" for why, times in recording.skipped.items()]
+        told.append(f"{sum(map(len, runs.values()))} runs of tools")
+        words = f"it has no call of a model with its messages, but {'; '.join(told)}"
+        raise ScenarioError(words, hint=hint)
+    if not any(call.request is not None and call.request.tools for call in calls):
+        recording.lacks += (NO_TOOLS,)
+    _add_with_runs(recording, calls, runs)
+
+
+def _model_call(span: Span) -> ModelCall | None:
+    system, messages = dialects.messages_of(span.asked)
+    said = dialects.reply_of(span.said)
+    if not any(each.text for each in messages) or (said is None and not span.failed):
+        return None
+    if not system and span.system:
+        system = dialects.text_of(dialects.parsed(span.system))
+    request = Request(1, "main", system, messages, dialects.tools_of(span.tools))
+    is_cut = span.error == "stream_cut"
+    keys: dict[str, Any] = {}
+    if said is not None:
+        usual = span.finish or said[1] or exchanges.usual_finish(said[0])
+        finish = "" if is_cut or span.failed else usual
+        keys = exchanges.reply_keys(WireReply(said[0], finish, span.usage))
+    if span.failed and not is_cut:
+        keys = failure_keys(span.error, span.message, begun=exchanges.begun_keys(keys))
+    came_ns = span.ended_ns if span.first_ns is None else span.first_ns
+    keys |= exchanges.pace_of(span.began_ns, came_ns)
+    message = None if span.failed or said is None else said[0]
+    return ModelCall(keys, message, request, "", span.line, span.began_ns, span.ended_ns)
+
+
+def _add_with_runs(
+    recording: Recording, calls: list[ModelCall], runs: dict[str, list[Span]]
+) -> None:
+    """Add the calls, and the results of tools with what their spans say of them."""
+    made = [each for call in calls if call.message is not None for each in call.message.calls]
+    names = {call.id: call.name for call in made}
+    shown = list(exchanges.unfolded(calls))
+    own = {each.call_id for each in shown if isinstance(each, ToolRun)}
+    shown += [ToolRun(call_id, "") for call_id in runs if call_id in names and call_id not in own]
+    for record in shown:
+        if isinstance(record, ToolRun):
+            spans = runs.get(record.call_id) or runs.get(names.get(record.call_id, ""))
+            if spans:
+                span = spans.pop(0)
+                if span.began_ns is not None and span.ended_ns is not None:
+                    record.took_ns = max(span.ended_ns - span.began_ns, 0)
+                result = record.text or dialects.text_of(dialects.parsed(span.result))
+                record.is_error = record.is_error or span.failed
+                record.text = (span.failed and span.message) or result
+        recording.records.append(record)
