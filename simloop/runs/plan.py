@@ -8,6 +8,7 @@ import copy
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import count
 from operator import attrgetter
 from typing import Any, cast
 
@@ -81,7 +82,6 @@ class Plan:
         self._script = script_of(scenario)
         history = tuple(past_messages(scenario.history))
         self._tools = {**scripted_tools(scenario), **tools}
-        self._behaviours = behaviours_of(scenario.tools)
         self._services = _services_of(scenario, given)
         self._settings = _settings_of(scenario, given, loop.policies, history)
         self.content = content_of(scenario)
@@ -119,7 +119,6 @@ class Plan:
         other._script = script_of(scenario)  # noqa: SLF001 - of the same class
         if scenario.tools is not self.scenario.tools:
             other._tools = {**scripted_tools(scenario), **self.given.get("tools", {})}  # type: ignore[dict-item] # noqa: SLF001
-            other._behaviours = behaviours_of(scenario.tools)  # noqa: SLF001
         if scenario.services is not self.scenario.services:
             other._services = _services_of(scenario, self.given)  # noqa: SLF001
         other.content, other._digest = b"null", ""  # noqa: SLF001
@@ -150,10 +149,8 @@ class Plan:
     @property
     def behaviours(self) -> Mapping[str, ToolBehaviour]:
         """The behaviour in one run of the tools that an agent's own code calls."""
-        if self.loop.machine is not None:
-            return {}  # an engine runs the tools of the world alone
-        counted = {name: one for name, one in self.scenario.tools.items() if one.answers}
-        return {**self._behaviours, **behaviours_of(counted)}
+        # An engine runs the tools of the world alone.
+        return {} if self.loop.machine is not None else behaviours_of(self.scenario.tools)
 
     def services(self) -> list[Service]:
         return [make() for make in self._services]
@@ -382,7 +379,7 @@ def _in_turn(spec: ScriptedTool) -> Callable[[], ScriptedTool]:
 
 def scripted_tool(name: str, spec: ScriptedTool) -> Tool:
     """Return a tool of the world that behaves as `spec` says."""
-    turn = _in_turn(spec) if spec.answers else lambda: spec
+    turn = _in_turn(spec)
 
     def end(now: ScriptedTool) -> Any:
         value = _end(now)
@@ -460,41 +457,36 @@ def scripted_hooks(scenario: Scenario) -> Hooks:
 
 
 def _hook(spec: ScriptedHook, number: int) -> UserFunction:
-    asked = 0
+    turns = count(1)
     added = {name: scripted_tool(name, tool) for name, tool in spec.add_tools.items()}
+    change = partial(_change, spec, added)
 
     def is_due(given: Any) -> bool:
-        nonlocal asked
-        if spec.tool is not None and given.call.name != spec.tool:
-            return False
-        asked += 1
-        return spec.nth in (None, asked)
-
-    def do(given: Any) -> None:
-        if spec.raises is not None:
-            raise fake_model.ScriptedFailure(spec.raises)
-        if added:
-            given.tools.update(added)
-        _change(spec, given)
+        is_asked = spec.tool is None or given.call.name == spec.tool
+        return is_asked and spec.nth in (None, next(turns))
 
     def act(given: Any) -> None:
         if is_due(given):
-            do(given)
+            change(given)
 
     async def act_later(given: Any) -> None:
         if not is_due(given):
             return
         if spec.waits == "after":
-            do(given)
+            change(given)
         await _pause(spec.takes, hangs=spec.hangs)
         if spec.waits == "before":
-            do(given)
+            change(given)
 
     call, name = act_later if spec.takes or spec.hangs else act, spec.name or f"hook-{number}"
     return UserFunction(call, name, is_independent=spec.independent)
 
 
-def _change(spec: ScriptedHook, given: Any) -> None:
+def _change(spec: ScriptedHook, added: Mapping[str, Tool], given: Any) -> None:
+    if spec.raises is not None:
+        raise fake_model.ScriptedFailure(spec.raises)
+    if added:
+        given.tools.update(added)
     if spec.block is not None:
         given.block(spec.block)
     if spec.system_prompt is not None:
