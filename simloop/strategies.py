@@ -129,29 +129,21 @@ def limits() -> st.SearchStrategy[Limits]:
     return _part(lambda choices: Limits(**draw(choices, "limits"), **draw(choices, "timeouts")))
 
 
-def retry_policies() -> st.SearchStrategy[ExponentialBackoff]:
-    """Return the strategy of retry policies."""
-    return _part(partial(alphabet.policy_for, feature="retry"))
+_POLICIES: dict[Any, Callable[[Choices], Any]] = {
+    ExponentialBackoff: partial(alphabet.policy_for, feature="retry"),
+    Compaction: partial(alphabet.policy_for, feature="compaction"),
+    ToolExecution: alphabet.tool_execution_for,
+    HookExecution: partial(alphabet.policy_for, feature="hook execution"),
+    HookIsolation: partial(alphabet.policy_for, feature="hook isolation"),
+}
 
 
-def compactions() -> st.SearchStrategy[Compaction]:
-    """Return the strategy of compaction policies: small windows and the default one."""
-    return _part(partial(alphabet.policy_for, feature="compaction"))
+def policies(kind: type[T]) -> st.SearchStrategy[T]:
+    """Return the strategy of the policies of a kind, such as `ExponentialBackoff`.
 
-
-def tool_executions() -> st.SearchStrategy[ToolExecution]:
-    """Return the strategy of tool execution policies."""
-    return _part(alphabet.tool_execution_for)
-
-
-def hook_executions() -> st.SearchStrategy[HookExecution]:
-    """Return the strategy of hook execution policies."""
-    return _part(partial(alphabet.policy_for, feature="hook execution"))
-
-
-def hook_isolations() -> st.SearchStrategy[HookIsolation]:
-    """Return the strategy of hook isolation policies."""
-    return _part(partial(alphabet.policy_for, feature="hook isolation"))
+    The other kinds are `Compaction`, `ToolExecution`, `HookExecution` and `HookIsolation`.
+    """
+    return _part(_POLICIES[kind])
 
 
 def aborts() -> st.SearchStrategy[Trigger]:
@@ -225,11 +217,7 @@ for kind, strategy in {
     ScriptedTool: tools(),
     ScriptedHook: hooks(),
     Limits: limits(),
-    ExponentialBackoff: retry_policies(),
-    Compaction: compactions(),
-    ToolExecution: tool_executions(),
-    HookExecution: hook_executions(),
-    HookIsolation: hook_isolations(),
+    **{kind: policies(kind) for kind in _POLICIES},
     Trigger: aborts(),
     Queued: queued_messages(),
     Scenario: scenarios(),
