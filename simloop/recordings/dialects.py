@@ -4,8 +4,10 @@ One reader for all, because one export holds several dialects. A value that is n
 is left out, and a part without a text is one such as `[image]`.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,23 +26,10 @@ from simloop.recordings.files import at, items, mapping, word
 from simloop.wire.formats.payload import object_text, usage_of, wire_json
 from simloop.wire.formats.wire_format import WrongRequest
 
-_ROLES = {
-    "system": "system", "developer": "system", "user": "user", "human": "user",
-    "assistant": "assistant", "ai": "assistant", "aichunk": "assistant", "model": "assistant",
-    "tool": "tool", "toolresult": "tool", "function": "tool", "function_call": "assistant",
-    "function_call_output": "tool", "reasoning": "assistant", "message": "assistant",
-}  # fmt: skip
-_ITEMS = ("function_call", "reasoning", "message")  # of the Responses API: a reply is several
-_TEXTS = ("text", "content", "refusal")
-_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
-_CALLS = ("tool_call", "tool_use", "function_call", "toolCall")
-_RESULTS = ("tool_call_response", "tool_result", "function_call_output")
-_LISTS = ("messages", "input", "contents", "prompt", "choices", "generations", "output")
-_SCHEMAS = ("parameters", "input_schema", "parameters_json_schema", "inputSchema", "json_schema")
-_COUNTS = (
-    ("input_tokens", "output_tokens"), ("prompt_tokens", "completion_tokens"),
-    ("input", "output"), ("prompt", "completion"),
-)  # fmt: skip
+NAMES: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+"""What the dialects call the parts of a message, and those of a span."""
+_KNOWN = NAMES["messages"]
+_ITEMS, _TEXTS = _KNOWN["items"], _KNOWN["texts"]  # a reply is several items of a response
 
 
 def parsed(value: Any) -> Any:
@@ -77,14 +66,14 @@ def messages_of(given: Any) -> tuple[str, tuple[Message, ...]]:
 def _message(text: str) -> tuple[str, str, tuple[Message, ...]]:
     said = unwrapped(json_value(text))
     kind = word(said, "type").lower()
-    role = _ROLES.get(word(said, "role").lower() or kind, "")
+    role = _KNOWN["roles"].get(word(said, "role").lower() or kind, "")
     return kind, role, tuple(_read(said, role)) if role else ()
 
 
 def _listed(given: Any) -> Iterator[Any]:
     """Yield the messages in a text, an object that has a list of them, or a list of lists."""
     value = parsed(given)
-    if isinstance(value, dict) and (inner := at(value, *_LISTS)) is not None:
+    if isinstance(value, dict) and (inner := at(value, *_KNOWN["lists"])) is not None:
         if system := at(value, "system", "instructions"):
             yield {"role": "system", "content": system}
         value = parsed(inner)
@@ -130,11 +119,11 @@ def _read(message: Mapping[str, Any], role: str) -> Iterator[Message]:
         kind = word(part, "type")
         if isinstance(given, str):
             texts.append(given)
-        elif kind in _CALLS:
+        elif kind in _KNOWN["calls"]:
             called += [] if has_calls else [part]
-        elif kind in _RESULTS:
+        elif kind in _KNOWN["results"]:
             results.append(part)
-        elif kind in _THOUGHTS:
+        elif kind in _KNOWN["thoughts"]:
             thoughts.append(word(part, "content", "thinking", "reasoning", "text"))
         elif part:
             texts.append(word(part, *_TEXTS) or ("" if kind in ("", "text") else f"[{kind}]"))
@@ -168,7 +157,7 @@ def _result(part: Mapping[str, Any]) -> ToolMessage:
 def reply_of(given: Any) -> tuple[AssistantMessage, str] | None:
     """Return a reply and the finish reason that stands beside it; None if there is no reply."""
     value = parsed(given)
-    outer = at(value, *_LISTS) or value
+    outer = at(value, *_KNOWN["lists"]) or value
     while isinstance(outer, list) and outer:
         outer = outer[0]
     finish = word(
@@ -186,7 +175,7 @@ def reply_of(given: Any) -> tuple[AssistantMessage, str] | None:
 
 def usage_in(counts: Any) -> Usage | None:
     """Return the token counts in an object, under any of their names."""
-    found = (usage_of(mapping(counts), *pair) for pair in _COUNTS)
+    found = (usage_of(mapping(counts), *pair) for pair in _KNOWN["counts"])
     return next((each for each in found if each is not None), None)
 
 
@@ -202,7 +191,7 @@ def _tool(given: Any) -> Iterator[ToolSpec]:
         outer = mapping(parsed(outer["json_schema"]))
     tool = mapping(outer, "function") or outer
     if name := word(tool, "name"):
-        schema = mapping(parsed(at(tool, *_SCHEMAS)))
+        schema = mapping(parsed(at(tool, *_KNOWN["schemas"])))
         try:
             text = object_text(schema or {"type": "object"}, name)
         except WrongRequest:

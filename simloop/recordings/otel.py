@@ -8,7 +8,7 @@ A span covers a call with all its retries, so only a last failure is seen.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simloop.recordings.dialects import parsed, reply_of, unwrapped, usage_in
+from simloop.recordings.dialects import NAMES, parsed, reply_of, unwrapped, usage_in
 from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
 from simloop.recordings.spans import Span, add_spans
@@ -18,44 +18,7 @@ _HINT = (
     "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental for spans; of openai-agents, let "
     "OpenAIChatCompletionsModel write it: a span of the Responses API has only an id"
 )
-_MODEL = (
-    "chat", "text_completion", "generate_content", "llm", "completion", "chat_model", "generation",
-)  # fmt: skip
-_TOOL = ("execute_tool", "tool", "function")
-_IDS = ("spanId", "span_id", "context.span_id", "id")
-_PARENTS = (
-    "parentSpanId", "parent_span_id", "parent_id", "parent_run_id", "parentObservationId",
-)  # fmt: skip
-_TIMES = (
-    ("startTimeUnixNano", "start_timestamp", "start_time", "started_at", "startTime"),
-    ("first_token_time", "completionStartTime"),
-    ("endTimeUnixNano", "end_timestamp", "end_time", "ended_at", "endTime"),
-)
-_GROUPS = (
-    "resourceSpans", "resourceLogs", "batches", "scopeSpans", "scopeLogs", "spans", "logRecords",
-    "data", "rows", "observations", "runs", "child_runs",
-)  # fmt: skip
-_SIDES = (
-    ("gen_ai.input.messages", "llm.input_messages", "asked", "gen_ai.prompt", "input.value",
-     "input"),
-    ("gen_ai.output.messages", "llm.output_messages", "said", "gen_ai.completion", "output.value",
-     "output"),
-)  # fmt: skip
-_TOOLS = (
-    "gen_ai.tool.definitions", "llm.tools", "llm.request.functions",
-    "more.function_tools", "sent.tools",
-)  # fmt: skip
-_PARAMETERS = "model_request_parameters"
-_RESULTS = ("gen_ai.tool.call.result", "tool_response", "output.value", "output")
-_ROW_SIDES = ("inputs", "span_data.input", "input"), ("outputs", "span_data.output", "output")
-_ROW_USAGE = (
-    "usageDetails", "usage", "span_data.usage", "outputs.usage_metadata", "outputs.usage",
-    "outputs.llm_output.token_usage", "outputs.generations.0.0.message.kwargs.usage_metadata",
-)  # fmt: skip
-_ROW_ERROR = ("error.data.error", "error.message", "error", "statusMessage")
-_MESSAGES = (
-    "status.message", "status.description", "exception.message", "otel_status_message",
-)  # fmt: skip
+_KNOWN = NAMES["spans"]
 _NS_PER_S = 10**9
 _DEEPEST = 12
 _Told = list[tuple[str, dict[str, Any]]]
@@ -72,8 +35,9 @@ def read(file: RecordingFile, recording: Recording) -> None:
             rows.append((line, row))
     spans: list[Span] = []
     for line, row in rows:
-        span = Span(id=word(row, *_IDS), parent=word(row, *_PARENTS), line=line)
-        span.began_ns, span.first_ns, span.ended_ns = (time_ns(at(row, *each)) for each in _TIMES)
+        span = Span(id=word(row, *_KNOWN["ids"]), parent=word(row, *_KNOWN["parents"]), line=line)
+        times = (time_ns(at(row, *each)) for each in _KNOWN["times"])
+        span.began_ns, span.first_ns, span.ended_ns = times
         kind = word(row, "run_type", "span_data.type", "type")
         if _read_row(span, row, kind.lower()) or _read_span(span, row, logs.get(span.id, [])):
             spans.append(span)
@@ -95,7 +59,7 @@ def _rows_in(file: RecordingFile, recording: Recording) -> Iterator[tuple[int, d
         waiting = [value]
         while waiting:
             each = waiting.pop()
-            groups = [mapping(each)[name] for name in _GROUPS if items(each, name)]
+            groups = [mapping(each)[name] for name in _KNOWN["groups"] if items(each, name)]
             waiting += reversed(each if isinstance(each, list) else groups)
             if isinstance(each, dict) and (not groups or "run_type" in each):
                 yield line, each
@@ -103,11 +67,11 @@ def _rows_in(file: RecordingFile, recording: Recording) -> Iterator[tuple[int, d
 
 def _read_row(span: Span, row: Mapping[str, Any], kind: str) -> bool:
     """Fill in what a row of a trace store says; return whether it is a call."""
-    asked, said = (parsed(at(row, *paths)) for paths in _ROW_SIDES)
+    asked, said = (parsed(at(row, *paths)) for paths in _KNOWN["row_sides"])
     span.failed = bool(row.get("error")) or row.get("level") == "ERROR"
     if span.failed:
-        span.message = str(at(row, *_ROW_ERROR)).partition("Traceback (")[0].strip()
-    if kind in _TOOL:
+        span.message = str(at(row, *_KNOWN["row_error"])).partition("Traceback (")[0].strip()
+    if kind in _KNOWN["tool"]:
         result = unwrapped(mapping(said).get("output", said))
         told = at(row, "outputs.output.tool_call_id", "metadata.tool_call_id")
         span.tool = word(row, "name", "span_data.name") or "tool"
@@ -115,8 +79,8 @@ def _read_row(span: Span, row: Mapping[str, Any], kind: str) -> bool:
         span.result = result.get("content") or said
     span.asked, span.said = asked, said
     span.tools = at(row, "extra.invocation_params.tools") or mapping(asked).get("tools")
-    span.usage = usage_in(at(row, *_ROW_USAGE))
-    return kind in (*_MODEL, *_TOOL)
+    span.usage = usage_in(at(row, *_KNOWN["row_usage"]))
+    return kind in (*_KNOWN["model"], *_KNOWN["tool"])
 
 
 def _read_span(span: Span, row: Mapping[str, Any], logs: list[Any]) -> bool:
@@ -130,12 +94,12 @@ def _read_span(span: Span, row: Mapping[str, Any], logs: list[Any]) -> bool:
     attributes = _nested(attributes)
     _read_failure(span, row, attributes, told)
     kind = word(attributes, "gen_ai.operation.name", "openinference.span.kind").lower()
-    if kind in _TOOL:
+    if kind in _KNOWN["tool"]:
         span.tool = word(attributes, "gen_ai.tool.name", "tool.name") or "tool"
         span.call_id = word(attributes, "gen_ai.tool.call.id", "tool_call.id")
-        span.result = at(attributes, *_RESULTS)
+        span.result = at(attributes, *_KNOWN["results"])
         return True
-    if kind in _MODEL or (
+    if kind in _KNOWN["model"] or (
         not kind and at(attributes, "gen_ai.request.model", "gen_ai.prompt.0.role")
     ):
         _read_model(span, attributes, told)
@@ -180,7 +144,7 @@ def _read_failure(
     raised = next((each for name, each in reversed(told) if name == "exception"), {})
     if code == 2 or "ERROR" in str(code) or kind or raised:  # noqa: PLR2004 - OTLP's number of it
         span.failed, span.error = True, str(kind or word(raised, "exception.type"))[:200]
-        span.message = word({**row, **raised}, *_MESSAGES)
+        span.message = word({**row, **raised}, *_KNOWN["messages"])
 
 
 def _read_model(span: Span, attributes: Mapping[str, Any], told: _Told) -> None:
@@ -190,11 +154,11 @@ def _read_model(span: Span, attributes: Mapping[str, Any], told: _Told) -> None:
         if name.startswith("gen_ai.") and name.endswith(".message")
     ]
     said = [each for name, each in told if name == "gen_ai.choice"]
-    sent, more = (parsed(attributes.get(each)) for each in ("input.value", _PARAMETERS))
+    sent, more = (parsed(attributes.get(each)) for each in _KNOWN["inside"])
     whole = {**attributes, "asked": asked, "said": said, "sent": sent, "more": more}
-    span.asked, span.said = (at(whole, *paths) for paths in _SIDES)
+    span.asked, span.said = (at(whole, *paths) for paths in _KNOWN["sides"])
     span.system = attributes.get("gen_ai.system_instructions")
-    span.tools = at(whole, *_TOOLS)
+    span.tools = at(whole, *_KNOWN["tools"])
     beside = reply_of(said or attributes.get("output.value"))
     words = items(parsed(attributes.get("gen_ai.response.finish_reasons")))
     span.finish = word(words, "0") or (beside[1] if beside else "")
