@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-_METADATA = "importlib.metadata"
 _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 
@@ -25,13 +24,10 @@ def load(name: str) -> ModuleType:
         return loaded
     collects, plugins = gc.isenabled(), os.environ.get(_PLUGINS)
     gc.disable()
-    sys.modules.setdefault(_METADATA, _Metadata(_METADATA))
     os.environ[_PLUGINS] = "__all__"
     try:
         return importlib.import_module(name)
     finally:
-        if isinstance(sys.modules.get(_METADATA), _Metadata):
-            del sys.modules[_METADATA]
         gc.freeze()
         if collects:
             gc.enable()
@@ -39,19 +35,6 @@ def load(name: str) -> ModuleType:
             del os.environ[_PLUGINS]
         else:
             os.environ[_PLUGINS] = plugins
-
-
-class _Metadata(ModuleType):
-    """Stands for `importlib.metadata` until it is used for more than importing `entry_points`."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name == "entry_points":
-            return lambda **given: importlib.import_module(_METADATA).entry_points(**given)
-        if sys.modules.get(_METADATA) is self:
-            del sys.modules[_METADATA]
-        return getattr(importlib.import_module(_METADATA), name)
 
 
 @contextmanager
