@@ -258,7 +258,7 @@ class Reply(Strict):
     def entry(self, position: str) -> ScriptEntry:
         times = self.times or (1 if self.when is None else "always")
         matches = None if self.when is None else self.when.matches
-        return ScriptEntry(self, position, None if times == "always" else times, matches)
+        return ScriptEntry(self.play, position, None if times == "always" else times, matches)
 
     def play(self, first_call: int) -> Sequence[TimedPart]:
         """Return the timed parts; calls without an id are numbered from `call-<first_call>`."""

@@ -182,20 +182,14 @@ class Model(Protocol):
         """Answer one request, part by part."""
 
 
-class Playable(Protocol):
-    """Something that can be played as a reply."""
-
-    def play(self, first_call: int) -> Sequence[TimedPart]:
-        """Return the timed parts. Calls without an id are numbered from `call-<first_call>`."""
-
-
 class ScriptEntry(Struct, frozen=True):
     """One entry of a script: what to play, how often, for which requests, and where it stands.
 
+    `play` returns the timed parts; its argument is the number of the first call without an id.
     `times` None is any number, at least once. `matches` None is an ordered entry, else a rule.
     """
 
-    reply: Playable
+    play: Callable[[int], Sequence[TimedPart]]
     position: str
     times: int | None = 1
     matches: Callable[[Request], bool] | None = None
@@ -322,7 +316,7 @@ class FakeModel:
         """Play the reply that the script has for `request`. Raises ScriptExhausted if none."""
         self.requests.append(request)
         entry = self._scripts[request.purpose, request.party].choose(request)
-        timed = entry.reply.play(self._calls + 1)
+        timed = entry.play(self._calls + 1)
         if entry.position not in self._known:
             is_later = (ns or part is None or isinstance(part, Exception) for ns, part in timed)
             self._known[entry.position] = _count_calls(timed), not any(is_later)

@@ -96,13 +96,6 @@ def _is_stream_here(connecting: Any, address: Any) -> bool:
     return address[0] in {"", "0.0.0.0", "::"} or _is_local(_text(address[0]))  # noqa: S104 - nothing is bound
 
 
-def _connects_here(answers: Answers, connecting: Any, address: Any) -> bool:
-    network = answers.loop.network
-    if network is None or not _is_stream_here(connecting, address):
-        return False
-    return bool(network.connect(connecting, address))
-
-
 def _bind(answers: Answers, original: Any, binding: Any, address: Any) -> Any:
     __tracebackhide__ = True
     if not _is_address(binding, address):
@@ -121,7 +114,8 @@ def _connect(answers: Answers, original: Any, connecting: Any, address: Any) -> 
     __tracebackhide__ = True
     if not _is_address(connecting, address):
         return original(connecting, address)
-    if not _connects_here(answers, connecting, address):
+    network = answers.loop.network if _is_stream_here(connecting, address) else None
+    if network is None or not network.connect(connecting, address):
         raise _refused(answers, connecting, address)
     return None
 

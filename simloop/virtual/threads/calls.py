@@ -234,10 +234,9 @@ class InnerLoop(ReachingLoop):
             raise
 
     def look_at_pipes(self) -> None:
-        self._write_to_self()
-
-    def _write_to_self(self) -> None:
         self._selector.wake()
+
+    _write_to_self = look_at_pipes
 
     def time(self) -> float:
         return self.outer.time()
