@@ -95,23 +95,22 @@ class _RealThread:
             self.handle.join()
 
 
-class _Idleness:
-    """The idleness of a thread that has the turn: the process does nothing for a second.
+def _idles(
+    thread: "SimulatedThread", until: Any, pauses: Callable[[], bool] = lambda: False
+) -> bool:
+    """Wait for the lock `until`. Return True if the process does nothing for a second before.
 
     A thread that computes is never idle, however slow the machine is, nor is one in which a person
     steps through the program. A process that was stopped looks only once in the meantime.
     """
-
-    def __init__(self, thread: "SimulatedThread") -> None:
-        self._thread = thread
-        self._before_ns = _process_time_ns()
-        self._alike = 0
-
-    def look(self) -> bool:
+    before_ns, alike = _process_time_ns(), 0
+    while not until.acquire(timeout=LOOK_S):
         now_ns = _process_time_ns()
-        self._alike = self._alike + 1 if now_ns - self._before_ns < _NOTHING_NS else 0
-        self._before_ns = now_ns
-        return self._alike >= LOOKS and not is_exempt(self._thread.frame)
+        alike = alike + 1 if now_ns - before_ns < _NOTHING_NS and not pauses() else 0
+        before_ns = now_ns
+        if alike >= LOOKS and not is_exempt(thread.frame):
+            return True
+    return False
 
 
 class _LoopWatch:
@@ -133,15 +132,8 @@ class _LoopWatch:
         self._real.join()
 
     def _watch(self) -> None:
-        idleness = None
-        while not self._stop.acquire(timeout=LOOK_S):
-            if self.pauses:
-                idleness = None
-            elif idleness is None:
-                idleness = _Idleness(self._thread)
-            elif idleness.look():
-                idleness = None
-                self._found()
+        while _idles(self._thread, self._stop, lambda: self.pauses):
+            self._found()
 
 
 class ThreadEnded(SystemExit):
@@ -300,14 +292,6 @@ class Fiber(SimulatedThread):
         if self in self.threads.fibers:
             self.threads.fibers.remove(self)
         self._coroutine.close()
-
-
-def _is_stuck(thread: SimulatedThread, back: Any) -> bool:
-    idleness = _Idleness(thread)
-    while not back.acquire(timeout=LOOK_S):
-        if idleness.look():
-            return True
-    return False
 
 
 def _forget_worker(thread: threading.Thread) -> None:
@@ -576,7 +560,7 @@ class Threads:
         try:
             thread.run()
             # A turn is short. A thread that keeps it longer may wait for something real.
-            is_back = back.acquire(timeout=LOOK_S) or not _is_stuck(thread, back)
+            is_back = back.acquire(timeout=LOOK_S) or not _idles(thread, back)
         except BaseException:  # a Ctrl-C
             if not is_back:
                 self._abandon(thread)
