@@ -4,7 +4,6 @@ import contextlib
 import tempfile
 import uuid
 from collections.abc import Iterator
-from typing import Any
 
 from simloop.virtual.border import answers, certificates, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
@@ -53,7 +52,8 @@ def _forget_temporary_names() -> None:
 _border = _Border()
 
 
-class sealed:  # noqa: N801 - a context manager, named as one reads it
+@contextlib.contextmanager
+def sealed(loop: VirtualLoop, seeds: Seeds) -> Iterator[None]:
     """Give code that runs on `loop` the clocks, dates and randomness of the simulation.
 
     Answered, wherever a module global holds them: the clocks of `time` and `time.sleep`, which
@@ -62,29 +62,18 @@ class sealed:  # noqa: N801 - a context manager, named as one reads it
     unseeded. Threads, locks and event loops that are made inside are simulated. Hosts and programs
     are not there. Blocking sockets, forks and alarms are refused.
     """
-
-    __slots__ = ("_answers", "_interrupts", "_loop", "_outer", "_streams")
-
-    def __init__(self, loop: VirtualLoop, seeds: Seeds) -> None:
-        self._loop = loop
-        self._answers = Answers(loop, seeds)
-        self._interrupts = noted_interrupts()
-        self._outer: Answers | None = None
-        self._streams: tuple[Any, ...] = ()
-
-    def __enter__(self) -> None:
-        loop = self._loop
-        _border.enter(self._answers.seeds)
-        self._streams = enter_streams()
-        loop.interrupts = self._interrupts.__enter__()
-        self._outer, loop.answers = loop.answers, self._answers
-        loop.output = loop.output or Output()
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.answers = self._outer
+    __tracebackhide__ = True
+    outer, answers = loop.answers, Answers(loop, seeds)
+    _border.enter(seeds)
+    streams = enter_streams()
+    try:
+        with noted_interrupts() as loop.interrupts:
+            loop.answers, loop.output = answers, loop.output or Output()
+            yield
+    finally:
+        loop.answers = outer
         try:
-            self._interrupts.__exit__()
-            leave_streams(self._streams)
+            leave_streams(streams)
         finally:
             _border.leave()
 
