@@ -41,12 +41,12 @@ def read(file: RecordingFile, recording: Recording) -> None:
             known |= {uuid: party} if uuid else {}
     for party, lines in parties.items():
         session = Session(recording, party)
-        for line, values in _told(lines, recording):
-            _tell(session, recording, line, values)
+        for values in _told(lines, recording):
+            _tell(session, recording, values)
         session.end()
 
 
-def _told(lines: _Lines, recording: Recording) -> list[tuple[int, list[dict[str, Any]]]]:
+def _told(lines: _Lines, recording: Recording) -> list[list[dict[str, Any]]]:
     """Return the lines of the newest branch, and what belongs to them; those of a reply are one.
 
     Results of parallel calls hang on their own calls, so that a branch has one of them only.
@@ -55,7 +55,7 @@ def _told(lines: _Lines, recording: Recording) -> list[tuple[int, list[dict[str,
         (line, word(value, "uuid"), [word(value, "parentUuid"), word(value, "logicalParentUuid")])
         for line, value in lines
     )
-    told: list[tuple[int, list[dict[str, Any]]]] = []
+    told: list[list[dict[str, Any]]] = []
     replies: dict[str, list[dict[str, Any]]] = {}
     taken = set[str]()  # the ids of lines, and of calls
     for line, value in lines:
@@ -70,19 +70,19 @@ def _told(lines: _Lines, recording: Recording) -> list[tuple[int, list[dict[str,
         if name in replies:
             replies[name].append(value)
         else:
-            told.append((line, [value]))
-            replies |= {name: told[-1][1]} if name else {}
+            told.append([value])
+            replies |= {name: told[-1]} if name else {}
     return told
 
 
-def _tell(session: Session, recording: Recording, line: int, values: list[dict[str, Any]]) -> None:
+def _tell(session: Session, recording: Recording, values: list[dict[str, Any]]) -> None:
     value, at_ns = values[-1], time_ns(values[-1].get("timestamp"))
     message = mapping(value, "message")
     if value["type"] == "user":
         _tell_user(session, recording, value, at_ns)
     elif value["type"] == "assistant" and value.get("isApiErrorMessage") is True:
         keys = failure_keys(value.get("apiErrorStatus"), assistant_of(message).text)
-        session.failure(keys, at_ns, line=line)
+        session.failure(keys, at_ns)
     elif value["type"] == "assistant":
         found = [items(one, "message.content") or [word(one, "message.content")] for one in values]
         said = assistant_of({"content": [*chain.from_iterable(found)]})
@@ -90,13 +90,13 @@ def _tell(session: Session, recording: Recording, line: int, values: list[dict[s
             recording.leave_out("a reply that the program has made up, or that says nothing")
             return
         usage, finish = usage_in(message.get("usage")), word(message, "stop_reason")
-        session.reply(said, at_ns, finish=finish, usage=usage, line=line)
+        session.reply(said, at_ns, finish=finish, usage=usage)
     elif value.get("subtype") == "api_error":
         error, wait_ns = mapping(value, "error"), time_ns(value.get("retryInMs"), _MS) or 0
         kind = error.get("status") or f"no connection: {word(error, 'cause.code')}"
         words = word(error, "message", "error.error.message")
         keys = failure_keys(kind, words, error.get("error"), error.get("headers"))
-        session.failure(keys, at_ns, wait_ns, line)
+        session.failure(keys, at_ns, wait_ns)
     else:
         recording.leave_out_type("a line of the program", word(value, "subtype"))
 

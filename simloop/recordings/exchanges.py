@@ -57,7 +57,6 @@ class HttpExchange(Struct):
     status: int
     headers: Headers
     body: bytes
-    line: int = 0
     began_ns: int | None = None
     wait_ns: int | None = None
     took_ns: int | None = None
@@ -102,7 +101,7 @@ def _model_call(
     if read.size_reply:
         return None
     request = Request(number, "main", read.system_prompt, read.messages, read.tools)
-    call = ModelCall({}, None, request, line=exchange.line, began_ns=exchange.began_ns)
+    call = ModelCall({}, None, request, began_ns=exchange.began_ns)
     if exchange.status == 0:
         call.reply = {"lost": "before-headers"}
     elif exchange.status >= _FIRST_OF_NO_SUCCESS:

@@ -106,11 +106,8 @@ class RecordingFile:
             else:
                 recording.leave_out("a line that is no JSON object")
 
-    def yaml(self) -> tuple[Any, dict[int, int]]:
-        """Return the file as YAML, and the line of each mapping by its `id`.
-
-        Raises ScenarioError for a tag that makes an object.
-        """
+    def yaml(self) -> Any:
+        """Return the file as YAML. Raises ScenarioError, for a tag that makes an object too."""
         try:
             return _Tree(self).read()
         except yaml.YAMLError as error:
@@ -207,16 +204,14 @@ class _Tree:
         self._file = file
         self._stack: list[tuple[Any, Any]] = []  # open nodes, with the key that waits
         self._anchors: dict[str, Any] = {}
-        self._lines: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no `id` is given twice
         self._root: Any = None
         self._nodes = 0
         self._key: Any = _NO_KEY
 
-    def read(self) -> tuple[Any, dict[int, int]]:
+    def read(self) -> Any:
         for event in yaml.parse(self._file.data, Loader=_C_LOADER):
             self._take(event)
-        return self._root, self._lines
+        return self._root
 
     def _take(self, event: Any) -> None:
         match event:
@@ -225,7 +220,7 @@ class _Tree:
             case yaml.AliasEvent():
                 if event.anchor not in self._anchors:
                     raise self._fail(f"the alias *{event.anchor} has no anchor", event)
-                self._put(self._anchors[event.anchor], event, is_alias=True)
+                self._put(self._anchors[event.anchor], event)
             case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
                 is_list = isinstance(event, yaml.SequenceStartEvent)
                 self._check_tag(event)
@@ -240,16 +235,12 @@ class _Tree:
             case _:
                 pass
 
-    def _put(self, value: Any, event: Any, *, is_alias: bool = False) -> None:
+    def _put(self, value: Any, event: Any) -> None:
         self._nodes += 1
         if self._nodes > _MOST_NODES:
             raise self._fail(f"it has over {_MOST_NODES:,} values", event)
-        if not is_alias:
-            if isinstance(value, dict):
-                self._lines[id(value)] = event.start_mark.line + 1
-                self._kept.append(value)
-            if getattr(event, "anchor", None):
-                self._anchors[event.anchor] = value
+        if getattr(event, "anchor", None):
+            self._anchors[event.anchor] = value
         if not self._stack:
             self._root = value
             return

@@ -27,15 +27,15 @@ _Told = list[tuple[str, dict[str, Any]]]
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of the spans in a file. Raises ScenarioError."""
     recording.lacks = ("failed attempts before a span's end", "the pieces of a stream")
-    rows, logs = list[tuple[int, dict[str, Any]]](), dict[str, list[Any]]()
-    for line, row in _rows_in(file, recording):
+    rows, logs = list[dict[str, Any]](), dict[str, list[Any]]()
+    for row in _rows_in(file, recording):
         if "body" in row or "timeUnixNano" in row:
             logs.setdefault(word(row, "spanId"), []).append(row)
         else:
-            rows.append((line, row))
+            rows.append(row)
     spans: list[Span] = []
-    for line, row in rows:
-        span = Span(id=word(row, *_KNOWN["ids"]), parent=word(row, *_KNOWN["parents"]), line=line)
+    for row in rows:
+        span = Span(id=word(row, *_KNOWN["ids"]), parent=word(row, *_KNOWN["parents"]))
         times = (time_ns(at(row, *each)) for each in _KNOWN["times"])
         span.began_ns, span.first_ns, span.ended_ns = times
         kind = word(row, "run_type", "span_data.type", "type")
@@ -48,12 +48,12 @@ def read(file: RecordingFile, recording: Recording) -> None:
     add_spans(recording, spans, _HINT)
 
 
-def _rows_in(file: RecordingFile, recording: Recording) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the records in a file, with their lines: in the groups of OTLP or of a store, or alone.
+def _rows_in(file: RecordingFile, recording: Recording) -> Iterator[dict[str, Any]]:
+    """Yield the records in a file: in the groups of OTLP or of a store, or alone.
 
     Raises ScenarioError.
     """
-    for line, value in file.values():
+    for _, value in file.values():
         if value is None:
             recording.leave_out("a line that is no JSON")
         waiting = [value]
@@ -62,7 +62,7 @@ def _rows_in(file: RecordingFile, recording: Recording) -> Iterator[tuple[int, d
             groups = [mapping(each)[name] for name in _KNOWN["groups"] if items(each, name)]
             waiting += reversed(each if isinstance(each, list) else groups)
             if isinstance(each, dict) and (not groups or "run_type" in each):
-                yield line, each
+                yield each
 
 
 def _read_row(span: Span, row: Mapping[str, Any], kind: str) -> bool:

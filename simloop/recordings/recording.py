@@ -39,14 +39,13 @@ class ModelCall(Struct):
     """One attempt to call the model: what was asked, if the recording has it, and what came.
 
     `reply` has the keys of a reply of a script, and `message` is what a later request has of it: it
-    is None for an attempt that failed. `line` is the place in the recording.
+    is None for an attempt that failed.
     """
 
     reply: Mapping[str, Any]
     message: AssistantMessage | None = None
     request: Request | None = None
     party: str = ""
-    line: int = 0
     began_ns: int | None = None
     ended_ns: int | None = None
     waited_ns: int | None = None

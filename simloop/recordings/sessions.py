@@ -63,7 +63,6 @@ class Session:
         usage: Usage | None = None,
         began_ns: int | None = None,
         failure: Mapping[str, Any] | None = None,
-        line: int = 0,
     ) -> None:
         """Add a reply; `failure` has the keys of the failure that it ends with."""
         if self._last is None:
@@ -76,18 +75,16 @@ class Session:
         began_ns = began_ns or self._asked_ns
         keys |= pace_of(began_ns, at_ns)
         said = message if failure is None else None
-        call = ModelCall(keys, said, None, self._party, line, began_ns, at_ns)
+        call = ModelCall(keys, said, None, self._party, began_ns, at_ns)
         self._records.append(call)
         self._called_ns |= {each.id: at_ns for each in message.calls}
         self._asked_ns = at_ns
         self._last = call if failure is not None or message.calls else None
         self.note = ""
 
-    def failure(
-        self, keys: Mapping[str, Any], at_ns: int | None, wait_ns: int = 0, line: int = 0
-    ) -> None:
+    def failure(self, keys: Mapping[str, Any], at_ns: int | None, wait_ns: int = 0) -> None:
         """Add an attempt that failed, and the time that the agent waited after it."""
-        self.reply(AssistantMessage(""), at_ns, failure=keys, line=line)
+        self.reply(AssistantMessage(""), at_ns, failure=keys)
         assert isinstance(self._last, ModelCall)
         self._last.waited_ns = wait_ns or None
         self._asked_ns = at_ns + wait_ns if at_ns else None

@@ -41,7 +41,6 @@ class Span(Struct, kw_only=True):
     failed: bool = False
     error: str = ""
     message: str = ""
-    line: int = 0
     began_ns: int | None = None
     first_ns: int | None = None
     ended_ns: int | None = None
@@ -94,7 +93,7 @@ def _model_call(span: Span) -> ModelCall | None:
     came_ns = span.ended_ns if span.first_ns is None else span.first_ns
     keys |= exchanges.pace_of(span.began_ns, came_ns)
     message = None if span.failed or said is None else said[0]
-    return ModelCall(keys, message, request, "", span.line, span.began_ns, span.ended_ns)
+    return ModelCall(keys, message, request, "", span.began_ns, span.ended_ns)
 
 
 def _add_with_runs(

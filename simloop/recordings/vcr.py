@@ -26,29 +26,25 @@ _NO_ENCODING = ("", "identity", "utf-8")
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a cassette. Raises ScenarioError."""
     recording.lacks = LACKS
-    whole, lines = _whole(file)
-    given = whole.get("interactions")
+    given = _whole(file).get("interactions")
     if not isinstance(given, list):
         raise file.fail("this cassette has no list of interactions")
-    add_exchanges(recording, _exchanges(given, lines, recording))
+    add_exchanges(recording, _exchanges(given, recording))
 
 
-def _whole(file: RecordingFile) -> tuple[Mapping[str, Any], Mapping[int, int]]:
+def _whole(file: RecordingFile) -> Mapping[str, Any]:
     start = file.data.lstrip()[:1]
     if start == b"{":
-        return mapping(file.json()), {}
+        return mapping(file.json())
     if start == b"[" or b"\n[[interactions]]" in file.data:
         try:
-            return tomllib.loads(file.text), {}
+            return tomllib.loads(file.text)
         except tomllib.TOMLDecodeError as error:
             raise file.fail(f"this is no TOML: {error}") from None
-    whole, lines = file.yaml()
-    return mapping(whole), lines
+    return mapping(file.yaml())
 
 
-def _exchanges(
-    given: list[Any], lines: Mapping[int, int], recording: Recording
-) -> Iterator[HttpExchange]:
+def _exchanges(given: list[Any], recording: Recording) -> Iterator[HttpExchange]:
     for each in given:
         interaction = mapping(each)
         asked, answer = (mapping(interaction.get(name)) for name in ("request", "response"))
@@ -64,7 +60,7 @@ def _exchanges(
             recording.leave_out(f"a body that cannot be read: {error}")
             continue
         request = HttpRequest(method.upper(), url, _headers(asked.get("headers")), sent)
-        yield HttpExchange(request, status, headers, came, lines.get(id(each), 0))
+        yield HttpExchange(request, status, headers, came)
 
 
 def _status(answer: Mapping[str, Any]) -> int | None:

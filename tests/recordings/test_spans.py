@@ -70,8 +70,7 @@ def test_the_time_of_a_call_is_that_of_its_span(writer: str) -> None:
 def test_spans_may_be_printed_one_after_the_other() -> None:
     printed = [json.dumps(span(2 * at, chat()), indent=4) for at in range(2)]
     recording = read("\n".join(printed))
-    assert [each.line for each in recording.records if isinstance(each, ModelCall)] == [
-        1, printed[0].count("\n") + 2]  # fmt: skip
+    assert sum(isinstance(each, ModelCall) for each in recording.records) == 2
 
 
 def test_spans_in_any_order_are_in_that_of_their_requests() -> None:
