@@ -120,7 +120,7 @@ class Until(Enum):
     TWICE = "twice"
 
 
-class Rules:
+class Rules(Struct, eq=False):
     """The rules of a trial: its invariants, by default all, and whether expectations count.
 
     Without expectations, only those on properties are judged (see `Expect.properties`), the script
@@ -128,12 +128,9 @@ class Rules:
     chooses the invariants for all: the rules are for one plan.
     """
 
-    def __init__(
-        self, invariants: Sequence[Invariant] | None = None, *, expectations: bool = True
-    ) -> None:
-        self._invariants = invariants
-        self.expectations = expectations
-        self._chosen: Chosen | None = None
+    _invariants: Sequence[Invariant] | None = None
+    expectations: bool = True
+    _chosen: Chosen | None = None
 
     def chosen(self, subject: Subject) -> Chosen:
         if self._chosen is None:
@@ -158,7 +155,7 @@ class Verdict(Struct):
     violations: tuple[Violation, ...] = ()  # those that the scenario does not expect
     errors: list[SimloopError] = []  # those of simloop to report, in the order of the stages
     deterministic: bool | None = None  # None if there was no second run
-    rules: Rules = UNJUDGED
+    rules: Rules = msgspec.field(default_factory=lambda: UNJUDGED)
 
     @property
     def trace(self) -> LoopTrace | None:

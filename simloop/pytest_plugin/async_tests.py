@@ -10,7 +10,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -153,12 +153,11 @@ def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
         raise
 
 
-class Pending:
+class Pending(NamedTuple):
     """An async fixture that has not run: its function, and its arguments."""
 
-    def __init__(self, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-        self.function = function
-        self.given = given
+    function: Callable[..., Any]
+    given: Mapping[str, Any]
 
 
 @contextlib.contextmanager

@@ -48,7 +48,10 @@ OF_A_PROMPT = (
 
 
 class AsyncTest:
-    """A run of `body` with one seed. `name` is `module:function`, the name of the loop."""
+    """A run of `body` with one seed. `name` is `module:function`, the name of the loop.
+
+    `stated` are keys of its scenario, such as `shuffle_ties`.
+    """
 
     def __init__(
         self,
@@ -56,22 +59,14 @@ class AsyncTest:
         name: str,
         *,
         seed: int = 0,
-        shuffle_ties: bool = False,
-        max_transitions: int | None = None,
-        unscripted: Literal["refuse", "fail"] = "refuse",
         services: Mapping[str, Callable[..., Any]] | None = None,
+        **stated: Any,
     ) -> None:
         self._body = body
         self._error: BaseException | None = None
         self.violates: dict[str, str] = {}
         """The invariants that the test says its agent violates, each with the reason."""
-        scenario = Scenario(
-            prompt=name,
-            loop=name,
-            shuffle_ties=shuffle_ties,
-            max_transitions=max_transitions,
-            unscripted=unscripted,
-        )
+        scenario = Scenario(prompt=name, loop=name, **stated)
         agent: Any = _agent(self._answer, name)
         given = {"seed": seed, "loop": agent, "keep_bodies": True, "services": services or {}}
         self.simulation = Simulation(scenario, **cast("RunOptions", given))
