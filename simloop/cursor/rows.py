@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from simloop.escape import escape
 from simloop.trace.entries import AnyEntry
@@ -16,32 +16,22 @@ _MOST_LINES = 200
 class Mark(StrEnum):
     """The meaning of a row, by the character that shows it; trace/kinds.py has the same signs."""
 
+    words: str  # the meaning as a legend states it
+
+    def __new__(cls, sign: str, words: str = "") -> Self:
+        mark = str.__new__(cls, sign)
+        mark._value_, mark.words = sign, words
+        return mark
+
     PLAIN = " "
-    HEAD = "#"
-    ADDED = "+"
-    REMOVED = "-"
-    CURRENT = ">"
-    EDGE = "*"
-    FOLD = "%"
-    FAULT = "!"
-    QUIET = "."
-
-    @property
-    def words(self) -> str:
-        """Return the meaning as a legend states it; that of a plain row is empty."""
-        return _WORDS.get(self, "")
-
-
-_WORDS = {
-    Mark.HEAD: "heading",
-    Mark.ADDED: "new",
-    Mark.REMOVED: "removed",
-    Mark.CURRENT: "now",
-    Mark.EDGE: "newest transition",
-    Mark.FOLD: "compaction",
-    Mark.FAULT: "failure or limit",
-    Mark.QUIET: "no fact, or a note",
-}
+    HEAD = "#", "heading"
+    ADDED = "+", "new"
+    REMOVED = "-", "removed"
+    CURRENT = ">", "now"
+    EDGE = "*", "newest transition"
+    FOLD = "%", "compaction"
+    FAULT = "!", "failure or limit"
+    QUIET = ".", "no fact, or a note"
 
 
 class FactRow(NamedTuple):

@@ -10,7 +10,7 @@ import io
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -217,23 +217,21 @@ class _Server:
                 self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     async def _serve(self) -> None:
-        lifespan = _Lifespan(self._app.app, self._state)
-        failure = await lifespan.startup()
-        if failure is not None:
-            keep(self._port.raised, f"the service {self._app.address}", failure)
-        while (submitted := await self._requests.get()) is not None:
-            request, channel = submitted
+        async with _lifespan(self._app.app, self._state) as failure:
             if failure is not None:
-                channel.put(http.ConnectionRefused())
-                continue
-            task = self._loop.create_task(self._answer(request, channel))
-            self._tasks[task] = None
-            task.add_done_callback(self._tasks.pop)
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        await lifespan.shutdown()
+                keep(self._port.raised, f"the service {self._app.address}", failure)
+            while (submitted := await self._requests.get()) is not None:
+                request, channel = submitted
+                if failure is not None:
+                    channel.put(http.ConnectionRefused())
+                    continue
+                task = self._loop.create_task(self._answer(request, channel))
+                self._tasks[task] = None
+                task.add_done_callback(self._tasks.pop)
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
 
     async def _answer(self, request: http.HttpRequest, channel: Channel) -> None:
         conversation = _Conversation(request, channel, self._loop)
@@ -316,50 +314,41 @@ class _Conversation:
             await self._wait()
 
 
-class _Lifespan:
-    """The startup and the shutdown of an app. One that knows neither raises, or returns."""
+@contextlib.asynccontextmanager
+async def _lifespan(app: Any, state: dict[str, Any]) -> AsyncIterator[Exception | None]:
+    """Start an app and shut it down. The value is the failure of the startup, or None.
 
-    def __init__(self, app: Any, state: dict[str, Any]) -> None:
-        self._app, self._state = app, state
-        self._asked: asyncio.Queue[str] = asyncio.Queue()
-        self._told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
+    An app that knows no lifespan raises, or returns. What goes wrong at its end is nobody's.
+    """
+    asked: asyncio.Queue[str] = asyncio.Queue()
+    told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
-    async def startup(self) -> Exception | None:
-        """Begin, and return the failure of the startup, if there is one."""
-        scope = {"type": "lifespan", "asgi": _VERSIONS, "state": self._state}
-        self._task = asyncio.ensure_future(self._app(scope, self._receive, self._send))
-        told = await self._ask("startup")
-        if told is not None and told["type"] == "lifespan.startup.failed":
-            return RuntimeError(f"the startup failed: {told.get('message', '')}")
-        return None
+    async def receive() -> dict[str, Any]:
+        return {"type": f"lifespan.{await asked.get()}"}
 
-    async def shutdown(self) -> None:
-        """End: what goes wrong now is nobody's."""
-        await self._ask("shutdown")
-        assert self._task is not None
-        self._task.cancel()
-        await asyncio.wait([self._task])
-
-    async def _receive(self) -> dict[str, Any]:
-        return {"type": f"lifespan.{await self._asked.get()}"}
-
-    async def _send(self, message: dict[str, Any]) -> None:
+    async def send(message: dict[str, Any]) -> None:
         if not message["type"].startswith("lifespan."):  # it takes the scope for a request
             raise RuntimeError(f"no reply to lifespan: {message['type']}")
-        self._told.put_nowait(message)
+        told.put_nowait(message)
 
-    async def _ask(self, what: str) -> dict[str, Any] | None:
-        """Return the reply of the app, or None if it has ended without one."""
-        assert self._task is not None
-        self._asked.put_nowait(what)
-        told = asyncio.ensure_future(self._told.get())
-        await asyncio.wait([told, self._task], return_when=asyncio.FIRST_COMPLETED)
-        if told.done():
-            return told.result()
-        told.cancel()
-        self._task.exception()  # looked at
-        return None
+    async def reply_to(what: str) -> dict[str, Any]:
+        asked.put_nowait(what)
+        reply = asyncio.ensure_future(told.get())
+        await asyncio.wait([reply, task], return_when=asyncio.FIRST_COMPLETED)
+        if reply.done():
+            return reply.result()
+        reply.cancel()
+        task.exception()  # looked at
+        return {"type": ""}
+
+    scope = {"type": "lifespan", "asgi": _VERSIONS, "state": state}
+    task: asyncio.Task[None] = asyncio.ensure_future(app(scope, receive, send))
+    begun = await reply_to("startup")
+    has_failed = begun["type"] == "lifespan.startup.failed"
+    yield RuntimeError(f"the startup failed: {begun.get('message', '')}") if has_failed else None
+    await reply_to("shutdown")
+    task.cancel()
+    await asyncio.wait([task])
 
 
 class _WsgiApp(services.App):
