@@ -7,6 +7,7 @@ between them, by the rules in docs/architecture.md for every format, every servi
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -90,24 +91,19 @@ class Exchange:
         return http.TimedOut(phase, seconds)
 
 
+@dataclass(eq=False)
 class ModelCourse(http.ReplyCourse):
     """The course of a reply of the model: `stream` is the recorded stream of its parts.
 
     `request` is what was read from `sent` in a format, and `stamp` is that of the reply.
     """
 
-    def __init__(
-        self,
-        stream: RecordedStream,
-        form: WireFormat,
-        request: WireRequest,
-        stamp: Stamp,
-        sent: http.HttpRequest,
-    ) -> None:
-        self.stream = stream
-        self._form, self._request, self._stamp = form, request, stamp
-        self._sent = sent
-        self._begun = False  # whether the headers are sent
+    stream: RecordedStream
+    form: WireFormat
+    request: WireRequest
+    stamp: Stamp
+    sent: http.HttpRequest
+    has_begun: bool = False  # whether the headers are sent
 
     @property
     def is_unreachable(self) -> bool:
@@ -128,47 +124,47 @@ class ModelCourse(http.ReplyCourse):
         await self.stream.aclose()
 
     def steps(self) -> http.ReplySteps:
-        streams, form = self._request.streams, self._form
+        streams, form = self.request.streams, self.form
         encoder: BlockEncoder | None = None
         parts: list[Part] = []  # of a reply that does not stream
         while not self.stream.ended:
             part = self.stream.take()
-            if self.stream.has_headers and not self._begun:
+            if self.stream.has_headers and not self.has_begun:
                 yield self._head()
             if part is None:
                 yield None
                 continue
             if type(part) is StreamError:
-                if (self._begun and not streams) or self._breaks(part):
+                if (self.has_begun and not streams) or self._breaks(part):
                     is_refused = self.stream.is_unreachable
                     raise http.ConnectionRefused if is_refused else http.ConnectionLost
                 has_status = part.fault.status is not msgspec.UNSET or self.stream.raised
-                if not self._begun and (not streams or has_status):
+                if not self.has_begun and (not streams or has_status):
                     yield from self._failed(part)
                     return
             if not streams:
                 parts.append(part)
                 continue
-            if not self._begun:
+            if not self.has_begun:
                 yield self._head()
             events: list[WireEvent] = []
             if encoder is None:
-                encoder = form.encoder(self._request, self._stamp)
+                encoder = form.encoder(self.request, self.stamp)
                 # The finish of the reply, as far as it is known with its first part.
                 events += encoder.begin(part if type(part) is Finish else self.stream.ahead())
             events += encoder.feed(part)
             yield from form.framed(events)
-        if not self._begun:
+        if not self.has_begun:
             yield self._head()
         if not streams:
             yield self._written(parts)
 
     def _head(self) -> http.Head:
-        self._begun = True
-        return http.Head(200, self._form.headers(self._request, self._stamp))
+        self.has_begun = True
+        return http.Head(200, self.form.headers(self.request, self.stamp))
 
     def _written(self, parts: list[Part]) -> bytes:
-        encoder = self._form.encoder(self._request, self._stamp)
+        encoder = self.form.encoder(self.request, self.stamp)
         if parts:
             encoder.begin(parts[-1] if isinstance(parts[-1], Finish) else None)
         for part in parts:
@@ -178,12 +174,12 @@ class ModelCourse(http.ReplyCourse):
     def _breaks(self, failure: StreamError) -> bool:
         """Return whether the connection breaks. Raises TimedOut where the model's code has."""
         if failure.fault.code == "timeout" and failure.fault.status is msgspec.UNSET:
-            raise http.TimedOut("read", self._sent.read_timeout_s or 0)
+            raise http.TimedOut("read", self.sent.read_timeout_s or 0)
         is_lost = failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
         return is_lost or self.stream.is_unreachable
 
     def _failed(self, failure: StreamError) -> Iterator[http.Head | bytes]:
-        reply = self._form.error(failure, self._stamp)
+        reply = self.form.error(failure, self.stamp)
         yield http.Head(reply.status, reply.headers)
         yield reply.body.data or b""
 
