@@ -106,9 +106,7 @@ class _Reader:
     def __init__(self) -> None:
         self.system: list[str] = []
         self.messages: list[values.Message] = []
-        self._text: str | None = None  # of the reply whose items come
-        self._reasoning = ""
-        self._calls: list[values.ToolCall] = []
+        self._pieces: list[payload.Piece] = []  # of the reply whose items come
         self._call_ids: list[str] = []
         self._answered: list[str] = []
 
@@ -118,22 +116,23 @@ class _Reader:
             self._read_message(item, key)
         elif kind == "reasoning":
             parts = [*payload.list_at(item, "summary", key), *payload.list_at(item, "content", key)]
-            self._reasoning += "".join(payload.part_text(part, key) for part in parts)
+            thought = "".join(payload.part_text(part, key) for part in parts)
+            self._pieces += [values.ReasoningDelta(thought)] if thought else []
         elif kind.endswith("_output") and "call_id" in item:
             self._read_result(item, key)
         elif kind.endswith("_call") and "call_id" in item:
             call = _read_call(item, kind, key)
-            self._calls.append(call)
+            self._pieces.append(call)
             self._call_ids.append(call.id)
         else:  # the provider's own tools, and items that simloop has no word for
-            self._text = (self._text or "") + f"[{kind}]"
+            self._pieces.append(f"[{kind}]")
 
     def _read_message(self, item: JsonObject, key: str) -> None:
         role, content = payload.text_at(item, "role", key), item.get("content")
         if role == "assistant":
-            if self._text is not None:  # one reply has one text, so that this is another one
+            if any(isinstance(each, str) for each in self._pieces):  # one reply has one text
                 self._end_reply()
-            self._text = payload.content_text(content, f"{key}.content", "")
+            self._pieces.append(payload.content_text(content, f"{key}.content", ""))
             return
         self._end_reply()
         text = payload.content_text(content, f"{key}.content")
@@ -158,10 +157,9 @@ class _Reader:
         )
 
     def _end_reply(self) -> None:
-        if self._text is not None or self._calls or self._reasoning:
-            calls = tuple(self._calls)
-            self.messages.append(values.AssistantMessage(self._text or "", calls, self._reasoning))
-        self._text, self._reasoning, self._calls = None, "", []
+        if self._pieces:
+            self.messages.append(payload.model_message(self._pieces))
+        self._pieces = []
 
     def reply(self) -> values.AssistantMessage:
         """Return the items read so far as one reply."""
