@@ -9,7 +9,7 @@ import pytest
 from claudecode import Lines, with_a_sub_agent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sessions import read
+from sessions import FILES, read
 
 from simloop.errors import ScenarioError
 from simloop.recordings.scenarios import scenario_of
@@ -26,6 +26,7 @@ def _claude() -> str:
 
 SESSIONS = {
     "claude-code": _claude(),
+    "codex": (FILES / "codex.jsonl").read_text(),
 }
 ODD: list[Any] = [
     None, True, -1, 0, 7.5, 1e300, 10**30, "", "x" * 50, "2026-99-99", [], [[]], [None, 3, "a"], {},
