@@ -287,7 +287,7 @@ STEPS = {
     "the audit hook": (refusals, "watch_reaches"),
     "the scan": (sealed_module._Border, "_scan"),
     "the seed": (answers.SharedDraws, "begin"),
-    "the method cache": (exchange.StandIns, "forget_cached_methods"),
+    "the method cache": (exchange.NameExchange, "_forget_cached_methods"),
     "the exchange": (exchange._Holders, "exchange"),
     "the first holder": (exchange, "_replace"),
 }
@@ -324,7 +324,9 @@ def test_a_ctrl_c_while_entering_surfaces_and_leaves_everything_as_it_was(
         nonlocal ran
         ran = True
 
-    monkeypatch.setattr(sealed_module, "_border", sealed_module._Border())  # it checks once
+    fresh = copy.copy(sealed_module._border)
+    fresh.modules = []  # it has not scanned
+    monkeypatch.setattr(sealed_module, "_border", fresh)
     if step == "the first holder":
         each_holder_looks_at_its_own_names(monkeypatch)
     monkeypatch.setattr(owner, name, fails_once)

@@ -107,8 +107,11 @@ def _holders_of_methods(methods: Sequence[tuple[type, str, Any]]) -> dict[type, 
     return holders
 
 
-class StandIns:
-    """Originals, stand-ins and the packages that keep the former, but for those `everywhere`."""
+class NameExchange:
+    """An exchange of names from the first `enter` in the process to the last `leave`.
+
+    The packages `kept_by` keep the originals, but for those `everywhere`.
+    """
 
     def __init__(
         self,
@@ -118,50 +121,43 @@ class StandIns:
         kept_by: frozenset[str],
         everywhere: Container[Any] = (),
     ) -> None:
-        self.functions = functions
-        self.by_value = {original: original for original in functions} | {
+        self.lock = threading.Lock()
+        self.seals = 0
+        self.keepers = 0
+        self.modules: list[Any] = []
+        self._functions = functions
+        self._by_value = {original: original for original in functions} | {
             stand_in: original for original, stand_in in functions.items()
         }
-        self.classes = _holders_of_methods(methods)
+        self._classes = _holders_of_methods(methods)
         # To forget the methods of a class is to forget those of its subclasses.
         self._changed = [
-            cls for cls in self.classes if self.classes.keys().isdisjoint(cls.__mro__[1:])
+            cls for cls in self._classes if self._classes.keys().isdisjoint(cls.__mro__[1:])
         ]
         self._kept_by = kept_by
         self._everywhere = everywhere
+        self.all = _Holders([*self._classes.values()])
 
-    def forget_cached_methods(self) -> None:
+    def _forget_cached_methods(self) -> None:
         """Let CPython look up methods anew: it caches them, and sees no write to a class's dict."""
         for cls in self._changed:
             _forget(cls)
 
-    def holder_of(self, namespace: dict[str, Any], module: str) -> _Holder | None:
+    def _holder_of(self, namespace: dict[str, Any], module: str) -> _Holder | None:
         """Return the names in the globals of a module that hold an original or a stand-in."""
         package = str.partition(module, ".")[0]
         if package in LISTS.private_twins:
             return None
-        by_value, originals, stand_ins = self.by_value, {}, {}
+        by_value, originals, stand_ins = self._by_value, {}, {}
         for name, value in list(namespace.items()):
             if type(name) is str and type(value) in _KINDS and value in by_value:
                 original = by_value[value]
-                stand_in = self.functions[original]
+                stand_in = self._functions[original]
                 if package not in self._kept_by or original in self._everywhere:
                     # Equal is not the same: each `random._inst.random` is another object.
                     originals[name] = original if value is stand_in else value
                     stand_ins[name] = stand_in
         return _Holder(namespace, originals, stand_ins) if originals else None
-
-
-class NameExchange:
-    """An exchange of names from the first `enter` in the process to the last `leave`."""
-
-    def __init__(self, stand_ins: StandIns) -> None:
-        self.lock = threading.Lock()
-        self.seals = 0
-        self.keepers = 0
-        self.modules: list[Any] = []
-        self.stand_ins = stand_ins
-        self.all = _Holders([*stand_ins.classes.values()])
 
     def begin(self, *given: Any) -> None:
         """Do what belongs to the first entrance besides the exchange, with its arguments."""
@@ -216,11 +212,11 @@ class NameExchange:
         self.begin(*given)
         if not (self.keepers and self.all.are_exchanged()):
             self.all.exchange()
-            self.stand_ins.forget_cached_methods()
+            self._forget_cached_methods()
 
     def _put_back(self) -> None:
         self.all.exchange(back=True)
-        self.stand_ins.forget_cached_methods()
+        self._forget_cached_methods()
         self.end()
 
     def _scan(self) -> None:
@@ -232,7 +228,7 @@ class NameExchange:
         # A copy first: a finalizer that the garbage collector calls may import a module, so that
         # the mapping changes while it is read.
         modules: list[tuple[Any, Any]] = list(sys.modules.copy().items())
-        holders, complete = [*self.stand_ins.classes.values()], True
+        holders, complete = [*self._classes.values()], True
         for name, module in modules:
             if issubclass(type(module), ModuleType) and isinstance(name, str):
                 namespace = _namespace_of(module) or {}
@@ -240,6 +236,6 @@ class NameExchange:
                 # While a module is being imported, its globals are not all there yet.
                 unfinished = type(spec) is ModuleSpec and getattr(spec, "_initializing", False)
                 complete = complete and not unfinished
-                holders += filter(None, [self.stand_ins.holder_of(namespace, name)])
+                holders += filter(None, [self._holder_of(namespace, name)])
         self.all = _Holders(holders)
         self.modules = [module for _, module in modules] if complete else []

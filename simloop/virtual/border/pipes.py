@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from simloop.virtual.border.answers import stand_in
-from simloop.virtual.border.exchange import NameExchange, StandIns
+from simloop.virtual.border.exchange import NameExchange
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
 from simloop.virtual.real_world import is_exempt
 from simloop.virtual.threads.scheduler import SimulatedThread, parked, thread_here
@@ -344,7 +344,7 @@ METHODS: tuple[tuple[type, str, Any], ...] = (
 
 KEPT_BY = frozenset({"simloop", "_pytest", "pytest", "hypothesis", "execnet", "xdist"})
 """The packages that keep the originals: simloop itself, and those that drive a test."""
-_exchange = NameExchange(StandIns(FUNCTIONS, METHODS, kept_by=KEPT_BY))
+_exchange = NameExchange(FUNCTIONS, METHODS, kept_by=KEPT_BY)
 
 
 def run_with_pipes(loop: VirtualLoop) -> Pipes:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from simloop.errors import SimloopError
 from simloop.virtual.border import pipes, refusals
 from simloop.virtual.border.answers import stand_in
-from simloop.virtual.border.exchange import NameExchange, StandIns
+from simloop.virtual.border.exchange import NameExchange
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.transports import absent
 from simloop.virtual.real_world import is_exempt
@@ -458,4 +458,4 @@ METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     )
 )  # fmt: skip
 
-_exchange = NameExchange(StandIns(FUNCTIONS, METHODS, kept_by=pipes.KEPT_BY))
+_exchange = NameExchange(FUNCTIONS, METHODS, kept_by=pipes.KEPT_BY)

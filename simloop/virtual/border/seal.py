@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from simloop.virtual.border import answers, certificates, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
-from simloop.virtual.border.exchange import NameExchange, StandIns
+from simloop.virtual.border.exchange import NameExchange
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.real_world import LISTS, noted_interrupts
@@ -20,18 +20,9 @@ except ImportError:  # a Python without SQLite
 
 # Identifiers stay above the last stamp, which was a real one; Python 3.14 has those of v6 and v7.
 _STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()
-_OF_BORDER = StandIns(
-    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | _OF_DATABASES,
-    answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + certificates.METHODS,
-    kept_by=LISTS.real_clocks,
-    everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO,
-)
 
 
 class _Border(NameExchange):
-    def __init__(self) -> None:
-        super().__init__(_OF_BORDER)
-
     def begin(self, *given: Seeds) -> None:
         refusals.watch_reaches()
         shared_draws.begin(*given)
@@ -49,7 +40,12 @@ def _forget_temporary_names() -> None:
     tempfile._name_sequence = None  # type: ignore[attr-defined]  # noqa: SLF001
 
 
-_border = _Border()
+_border = _Border(
+    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | _OF_DATABASES,
+    answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + certificates.METHODS,
+    kept_by=LISTS.real_clocks,
+    everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO,
+)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from simloop.virtual.border.exchange import NameExchange, StandIns
+from simloop.virtual.border.exchange import NameExchange
 from simloop.virtual.border.pipes import KEPT_BY, READ, WRITE, Pipes, exchanged, is_ready
 from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.real_world import is_exempt
@@ -177,4 +177,4 @@ class _StreamExchange(NameExchange):
             sys.stdin = self.stream.under
 
 
-_exchange = _StreamExchange(StandIns(FUNCTIONS, (), kept_by=KEPT_BY))
+_exchange = _StreamExchange(FUNCTIONS, (), kept_by=KEPT_BY)
