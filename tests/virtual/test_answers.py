@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from incases import in_cases
 
 from simloop import ScenarioError, simulate
-from simloop.virtual.border.answers import Memory
+from simloop.virtual.border.answers import SharedDraws
 from simloop.virtual.clock.instants import EPOCH_NS
 
 T = TypeVar("T")
@@ -291,11 +291,11 @@ def test_a_state_that_is_written_is_the_state_that_was_read(
     one, other = random.Random(seed), random.Random(other_seed)
     drawn_from(one, draws)
     drawn_from(other, other_draws)
-    state, wanted = Memory(one).read(), one.getstate()
-    Memory(other).write(state)
+    state, wanted = SharedDraws(one).read(), one.getstate()
+    SharedDraws(other).write(state)
     assert other.getstate() == wanted
     assert one.getstate() == wanted
-    assert Memory(other).read() == state
+    assert SharedDraws(other).read() == state
 
 
 def test_a_simulation_gives_the_random_state_back_with_the_half_of_a_pair_that_gauss_keeps() -> (

@@ -70,16 +70,22 @@ GeneratorState = tuple[bytes, Any]
 """The state of a generator: its numbers, and the half of a pair that `gauss` has kept."""
 
 
-class Memory:
-    """The memory in which one generator keeps its state.
+class SharedDraws:
+    """The generator of the module `random`, while simulations run, and the memory of its state.
 
-    Each simulation reads and writes it. `getstate` makes a Python integer of each of the 625
-    numbers, and `setstate` reads them again, which together take longer than a short simulation.
+    A default argument or an attribute that holds `random.random` itself draws from it, whatever the
+    stand-ins do (the retries of botocore have such a one). So it is seeded for the simulation.
+    `getstate` makes a Python integer of each of the 625 numbers, and `setstate` reads them again,
+    which together take longer than a short simulation.
     """
 
     def __init__(self, generator: random.Random) -> None:
         self._generator: Any = generator
         self._numbers = (ctypes.c_char * _SIZE).from_address(id(generator) + _HEAD)
+        self._saved: GeneratorState | None = None
+        # Most simulations have the seed of the one before them, and seeding takes longer than this.
+        self._seed: int | None = None
+        self._seeded: GeneratorState | None = None
 
     def read(self) -> GeneratorState:
         return self._numbers.raw, self._generator.gauss_next
@@ -87,37 +93,22 @@ class Memory:
     def write(self, state: GeneratorState) -> None:
         self._numbers.raw, self._generator.gauss_next = state
 
-
-class SharedDraws:
-    """The one generator of the module `random`, while simulations run.
-
-    A default argument or an attribute that holds `random.random` itself draws from it, whatever the
-    stand-ins do (the retries of botocore have such a one). So it is seeded for the simulation.
-    """
-
-    def __init__(self) -> None:
-        self._memory = Memory(_GLOBAL_RANDOM)
-        self._saved: GeneratorState | None = None
-        # Most simulations have the seed of the one before them, and seeding takes longer than this.
-        self._seed: int | None = None
-        self._seeded: GeneratorState | None = None
-
     def begin(self, seeds: Seeds) -> None:
-        self._saved = self._memory.read()
+        self._saved = self.read()
         if self._seeded is None or self._seed != seeds.seed:
-            _seed(_GLOBAL_RANDOM, seeds.number("global-random"))
-            self._seed, self._seeded = seeds.seed, self._memory.read()
+            _seed(self._generator, seeds.number("global-random"))
+            self._seed, self._seeded = seeds.seed, self.read()
         else:
-            self._memory.write(self._seeded)
+            self.write(self._seeded)
 
     def end(self) -> None:
         """Restore the original state; safe to repeat."""
         if self._saved is not None:
-            self._memory.write(self._saved)
+            self.write(self._saved)
             self._saved = None
 
 
-shared_draws = SharedDraws()
+shared_draws = SharedDraws(_GLOBAL_RANDOM)
 
 
 class Answers(Struct):
