@@ -113,29 +113,6 @@ def _idles(
     return False
 
 
-class _LoopWatch:
-    """Watches the event loop's own thread, while no other thread has the turn.
-
-    That thread may wait for a lock from outside, which a parked thread holds. `pauses` tells that
-    it waits for a thread that has the turn.
-    """
-
-    def __init__(self, thread: "SimulatedThread", found: Callable[[], None]) -> None:
-        self.pauses = False
-        self._thread = thread
-        self._found = found
-        self._stop = make_locked()
-        self._real = _RealThread(self._watch)
-
-    def stop(self) -> None:
-        self._stop.release()
-        self._real.join()
-
-    def _watch(self) -> None:
-        while _idles(self._thread, self._stop, lambda: self.pauses):
-            self._found()
-
-
 class ThreadEnded(SystemExit):
     """Ends a thread where it is parked. As a SystemExit, it prints nothing."""
 
@@ -381,7 +358,9 @@ class Threads:
         self._timer_numbers = itertools.count()
         self._back = make_locked()
         self._is_blocked = False
-        self._watch: _LoopWatch | None = None
+        self._has_turn = False  # a thread of the program, for which the loop's own waits
+        self._watch: _RealThread | None = None
+        self._watch_ends = make_locked()
         # Of its own: a context cannot be entered twice, as by a simulation in a thread of another.
         self._context = contextvars.Context()
 
@@ -403,7 +382,7 @@ class Threads:
         thread.thread.__dict__[_OF_THREAD] = thread
         # Before the first turn: made during it, the watch would take this thread for a stuck one.
         if self._watch is None:
-            self._watch = _LoopWatch(self.of_loop, self._free)
+            self._watch = _RealThread(self._watch_loop)
         THREADS[thread.ident] = thread
         self.alive.append(thread)
         self.wake(thread)
@@ -555,8 +534,7 @@ class Threads:
             return
         back = thread.back = self._back
         is_back = False
-        if self._watch is not None:
-            self._watch.pauses = True
+        self._has_turn = True
         try:
             thread.run()
             # A turn is short. A thread that keeps it longer may wait for something real.
@@ -566,8 +544,7 @@ class Threads:
                 self._abandon(thread)
             raise
         finally:
-            if self._watch is not None:
-                self._watch.pauses = False
+            self._has_turn = False
         if not is_back:
             self.loop.escapes.append(self._stuck(thread))
             self._abandon(thread)
@@ -582,8 +559,13 @@ class Threads:
         _forget_worker(thread.thread)  # Python would wait for it at exit, without end
         self._back = make_locked()  # the thread gives its turn back to nobody
 
+    def _watch_loop(self) -> None:
+        """Watch the event loop's own thread, which may wait for a lock that a parked one holds."""
+        while _idles(self.of_loop, self._watch_ends, lambda: self._has_turn):
+            self._free()
+
     def _free(self) -> None:
-        """End all threads, for the watch: the loop's waits for a lock that one of them holds."""
+        """End all threads, so that the one with the lock releases it."""
         if not self.loop.is_running() or not self.alive:
             return
         self.loop.escapes.append(self._stuck(self.of_loop))
@@ -686,7 +668,8 @@ class Threads:
     def stop_watch(self) -> None:
         """Stop watching the event loop's thread, which must not end before."""
         if self._watch is not None:
-            self._watch.stop()
+            self._watch_ends.release()
+            self._watch.join()
             self._watch = None
 
     def describe(self) -> Iterator[str]:
