@@ -125,16 +125,16 @@ def hooks() -> st.SearchStrategy[ScriptedHook]:
 
 def limits() -> st.SearchStrategy[Limits]:
     """Return the strategy of limits: small ones and the defaults."""
-    draw = alphabet.policy_for
+    draw = alphabet.values_for
     return _part(lambda choices: Limits(**draw(choices, "limits"), **draw(choices, "timeouts")))
 
 
-_POLICIES: dict[Any, Callable[[Choices], Any]] = {
-    ExponentialBackoff: partial(alphabet.policy_for, feature="retry"),
-    Compaction: partial(alphabet.policy_for, feature="compaction"),
-    ToolExecution: alphabet.tool_execution_for,
-    HookExecution: partial(alphabet.policy_for, feature="hook execution"),
-    HookIsolation: partial(alphabet.policy_for, feature="hook isolation"),
+_POLICIES: dict[Any, str] = {
+    ExponentialBackoff: "retry",
+    Compaction: "compaction",
+    ToolExecution: "tool_execution",
+    HookExecution: "hook_execution",
+    HookIsolation: "hook_isolation",
 }
 
 
@@ -143,7 +143,7 @@ def policies(kind: type[T]) -> st.SearchStrategy[T]:
 
     The other kinds are `Compaction`, `ToolExecution`, `HookExecution` and `HookIsolation`.
     """
-    return _part(_POLICIES[kind])
+    return _part(partial(alphabet.policy_for, field=_POLICIES[kind]))
 
 
 def aborts() -> st.SearchStrategy[Trigger]:

@@ -234,41 +234,24 @@ def _http_of(end: int, wait: int, body: int) -> replies.Http:
     return replies.Http(**{**ENDS[end].keys["http"], **WAITS[wait], **BODIES[body].keys})
 
 
-SUMMARIES: Mapping[str, Callable[[int], replies.Reply]] = {
-    "good": lambda n: replies.Reply(say=f"Summary {n}."),
-    "long": lambda n: replies.Reply(say=[f"Summary {n}: " + "as long as everything " * 400]),
-    "of four words": lambda _: replies.Reply(say="They said hello. Twice."),
-    "of ten words": lambda _: replies.Reply(say="one two three four five six seven eight nine ten"),
-    "of some words": lambda n: replies.Reply(say=["words " * (3 * n + 5)]),
-    "of more words": lambda n: replies.Reply(say=["more words " * (5 * n + 9)]),
-    "empty": lambda _: replies.Reply(finish="stop"),
-    "http 500": lambda _: replies.Reply(http=replies.Http(status=500)),
-    "http 429": lambda _: replies.Reply(http=replies.Http(status=429, retry_after="2s")),
-    "overflow": lambda _: replies.Reply(
-        http=replies.Http(status=413, message="prompt is too long")
-    ),
-    "http 401": lambda _: replies.Reply(http=replies.Http(status=401)),
-    "cut off": lambda n: replies.Reply(say=f"Half a summary {n}", finish="length"),
-    "unfinished": lambda n: replies.Reply(say=f"Broken summary {n}", unfinished=True),
-    "lost": lambda n: replies.Reply(say=f"Lost summary {n}", lost="mid-output"),
-    "filtered": lambda _: replies.Reply(finish="content_filter"),
-    "with a call": lambda n: replies.Reply(say=f"Summary {n}.", call={"read": _path(n)}),
-    "thought": lambda n: replies.Reply(think=f"Thought {n}.", finish="stop"),
-    "slow": lambda n: replies.Reply(say=f"Slow summary {n}.", pace=replies.Pace(first_part="20s")),
-    "stalled": lambda _: replies.Reply(stall="before-headers"),
-    "raises": lambda _: replies.Reply(raises="the client is broken"),
-}
-
+SUMMARIES: Mapping[str, Mapping[str, Any]] = _DATA["summaries"]
+"""The replies to a request for a summary: {n} is a number, and a text that `repeats` has its count,
+and how much more it is with each further number."""
 LAST_SUMMARY = replies.Reply(say="The summary.", times="always")
+
+
+_SUMMARY_LIST = tuple(SUMMARIES.values())
 
 
 @lru_cache(maxsize=1_000)
 def summary_of(kind: int, number: int) -> replies.Reply:
     """Return a reply to a request for a summary."""
-    return _SUMMARY_LIST[kind](number)
+    keys = json.loads(json.dumps(_SUMMARY_LIST[kind]).replace("{n}", str(number)))
+    if "repeats" in keys:
+        text, times, more = keys.pop("repeats")
+        keys["say"] = [keys.get("say", "") + text * (times + more * number)]
+    return replies.Reply(**keys)
 
-
-_SUMMARY_LIST = tuple(SUMMARIES.values())
 
 _ENDING_WEIGHTS, _ENDINGS = zip(*_DATA["ends of tools"], strict=True)
 _TOOL_TAKES = _DATA["takes of tools"]
@@ -397,52 +380,35 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = _DATA["options"]
 """Options of the bundled designs that are not those of a version. They hold for a version too, if
 its design merges them."""
 
-FEATURES = ("limits", "timeouts", "wall clock", "retry", "compaction", "context", "tool order",
-            "tool start", "tool timeout", "hook isolation", "hook execution", "clock", "options",
-            "hooks", "tools", "slow tools", "history", "system prompt")  # fmt: skip
-
-_NEEDS = {
-    "limits": Feature.LIMITS, "timeouts": Feature.LIMITS, "retry": Feature.POLICIES,
-    "compaction": Feature.COMPACTION, "context": Feature.COMPACTION,
-    "tool order": Feature.POLICIES, "tool start": Feature.EARLY_TOOLS,
-    "hook isolation": Feature.HOOKS, "hook execution": Feature.HOOKS,
-    "clock": Feature.POLICIES, "hooks": Feature.HOOKS,
-    "history": Feature.HISTORY, "system prompt": Feature.SYSTEM_PROMPT,
-}  # fmt: skip
+_FEATURES: Mapping[str, tuple[str, str]] = _DATA["features"]
+"""The field of a scenario that a feature sets, and the feature of a loop that it needs, if any."""
+FEATURES = tuple(_FEATURES)
 
 
 def possible(abilities: Abilities) -> list[str]:
     """Return the features that a family may have."""
-    return [feature for feature in FEATURES if _NEEDS.get(feature) not in abilities.lacks]
+    return [name for name, (_, needed) in _FEATURES.items() if needed not in abilities.lacks]
 
 
-_LIMITS = ("limits", "timeouts", "wall clock")
-_EXECUTION = ("tool order", "tool start", "tool timeout")
-_POLICIES: Mapping[str, Mapping[str, Sequence[Any]]] = _DATA["policies"]
+_VALUES: Mapping[str, Mapping[str, Sequence[Any]]] = _DATA["policies"]
 _MAKERS: Mapping[str, Callable[..., Any]] = {
-    "retry": ExponentialBackoff, "compaction": Compaction,
-    "hook isolation": HookIsolation, "hook execution": HookExecution,
+    "limits": Limits, "retry": ExponentialBackoff, "compaction": Compaction,
+    "tool_execution": ToolExecution, "hook_isolation": HookIsolation,
+    "hook_execution": HookExecution,
 }  # fmt: skip
-"""The policies that are one value of a scenario; the others are fields of a larger one."""
+"""The policies of a scenario; some features set a few settings of one."""
 
 
-def policy_for(choices: Choices, feature: str) -> Any:
-    """Draw the limits, or the policy, of a feature."""
-    make = _MAKERS.get(feature, dict)
-    return make(**{name: one_of(choices, values) for name, values in _POLICIES[feature].items()})
+def values_for(choices: Choices, feature: str) -> dict[str, Any]:
+    """Draw the settings of a policy that a feature sets."""
+    return {name: one_of(choices, values) for name, values in _VALUES[feature].items()}
 
 
-def tool_execution_for(choices: Choices) -> ToolExecution:
-    """Draw a whole policy of tool execution."""
-    drawn = {feature: policy_for(choices, feature) for feature in _EXECUTION}
-    return ToolExecution(**_merged(drawn, _EXECUTION))
-
-
-def _merged(drawn: Mapping[str, Any], features: Sequence[str]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for feature in features:
-        merged |= drawn.get(feature, {})
-    return merged
+def policy_for(choices: Choices, field: str) -> Any:
+    """Draw the whole policy of a field of a scenario."""
+    features = [name for name in _VALUES if _FEATURES[name][0] == field]
+    drawn = (values_for(choices, feature).items() for feature in features)
+    return _MAKERS[field](**dict(chain.from_iterable(drawn)))
 
 
 def _context(choices: Choices) -> Context:
@@ -460,7 +426,7 @@ _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
 )
 
 _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
-    **{feature: partial(policy_for, feature=feature) for feature in _POLICIES},
+    **{feature: partial(values_for, feature=feature) for feature in _VALUES},
     "context": _context,
     "hooks": lambda choices: choices.several(5, lambda _: hook_for(choices)),
     "history": lambda own: [PastMessage(**each) for each in one_of(own, _HISTORIES)],
@@ -471,12 +437,6 @@ _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
 }
 """The draws of the features, except for the options of a design, which depend on its name."""
 
-_FIELDS = {
-    "retry": "retry", "compaction": "compaction", "context": "context", "hooks": "hooks",
-    "hook isolation": "hook_isolation", "hook execution": "hook_execution",
-    "history": "history", "system prompt": "system_prompt", "clock": "clock", "options": "loops",
-}  # fmt: skip
-
 
 def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
     """Return a scenario without a script: the settings of a family of worlds."""
@@ -486,14 +446,18 @@ def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
     if "options" in features and design in _OPTIONS:
         draws["options"] = lambda own: {design: one_of(own, _OPTIONS[design])}
     on = features_on(choices, draws)
-    keys: dict[str, Any] = {_FIELDS[each]: on[each] for each in on if each in _FIELDS}
+    keys, policies = dict[str, Any](), {"limits": dict[str, Any]()}
+    for feature, value in on.items():
+        field = _FEATURES[feature][0]
+        if field in _MAKERS:
+            policies.setdefault(field, {}).update(value)
+        elif field:
+            keys[field] = value
+    keys |= {field: _MAKERS[field](**values) for field, values in policies.items()}
     tools = abilities.tools
     is_of_world = not {*TOOLS}.difference(tools.own).isdisjoint(tools.names)
     drawn = _tools(choices, on) if is_of_world else {}
     keys["tools"] = {name: tool for name, tool in drawn.items() if name not in tools.own}
-    keys["limits"] = Limits(**_merged(on, _LIMITS))
-    if execution := _merged(on, _EXECUTION):
-        keys["tool_execution"] = ToolExecution(**execution)
     keys["hook_isolation"] = _bounded(keys.get("hooks", ()), keys.get("hook_isolation"))
     return Scenario(
         loop=loop, prompt="Do the work.", max_transitions=transitions_of(abilities), **keys

@@ -87,14 +87,8 @@ def shrink(
         failure = failure_of(plan, Rules(invariants), twice=True)
         if failure is None:
             return None
-        search = _Search(
-            plan=plan,
-            failure=failure,
-            invariants=invariants,
-            end_s=time.monotonic() + seconds,
-            say=say,
-            stopped=stopped,
-        )
+        end_s = time.monotonic() + seconds
+        search = _Search(plan, failure, invariants, end_s, say, stopped)
         search.accept_any_end()
         search.plan_faults()
         unfinished = search.run()
@@ -115,7 +109,7 @@ def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]
     return found.scenario, found.failure
 
 
-@dataclass(kw_only=True)
+@dataclass
 class _Search:
     plan: Plan
     failure: Failure

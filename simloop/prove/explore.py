@@ -103,14 +103,14 @@ class _Explorer:
                     after, asked = error.moved
                     states = (NAMES[type(each)] for each in (run.state, after.state))
                     edge = f"{' -> '.join(states)} on {NAMES[type(signal)]}"
-                    self._find(node, f"{edge} is not on the map")
+                    self.find_all([rules.Wrong(node, f"{edge} is not on the map")])
                 moved = after, tuple(asked)
                 target = numbers.get(moved)
             except Exception as error:  # noqa: BLE001 - a machine is somebody's code
                 self.graph.cut.add(node)
                 # What it says may hold a counter, and would be told again for each of its values.
                 same = (state, type(signal), type(error))
-                self._find(node, _failure(run, signal, error), same)
+                self.find_all([rules.Wrong(node, _failure(run, signal, error))], same)
                 continue
             taken.add((state, type(signal), type(after.state)))
             arrows.append((signal, target or self._new(moved, node, signal)))
@@ -154,8 +154,7 @@ class _Explorer:
 
     def _new(self, moved: Transition, node: int, signal: Signal) -> int:
         number = self._numbers[moved] = self.graph.add(*moved, (node, signal))
-        for what in self._wrong_with(number):
-            self._find(number, what)
+        self.find_all(rules.Wrong(number, what) for what in self._wrong_with(number))
         if number in self.graph.ends:
             self.find_all(self._begins_anew(number))
         return number
@@ -174,14 +173,11 @@ class _Explorer:
         except Exception:  # noqa: BLE001 - as above
             return None
 
-    def find_all(self, wrong: Iterable[rules.Wrong]) -> None:
+    def find_all(self, wrong: Iterable[rules.Wrong], same: tuple[type, ...] = ()) -> None:
         for node, what, then in wrong:
-            if what not in self.violations:
-                self.violations[what] = RuleViolation(what, self.graph.way_to(node, then))
-
-    def _find(self, node: int, what: str, same: tuple[type, ...] = ()) -> None:
-        if (same or what) not in self.violations:
-            self.violations[same or what] = RuleViolation(what, self.graph.way_to(node))
+            if (same or what) not in self.violations:
+                found = RuleViolation(what, self.graph.way_to(node, then))
+                self.violations[same or what] = found
 
 
 def arrivals_at(asked: Iterable[Effect], most_steps: int) -> tuple[Signal, ...]:

@@ -99,12 +99,12 @@ def test_hooks_of_each_point_run_at_once_in_some_worlds() -> None:
     assert any(h.independent and h.block for h in hooks)
     assert any(h.independent and h.arguments for h in hooks)
     choices = SeededChoices(1)
-    orders = {policy_for(choices, "hook execution").order for _ in range(20)}
+    orders = {policy_for(choices, "hook_execution").order for _ in range(20)}
     assert orders == {"sequential", "parallel"}
 
 
 def test_the_benign_policy_runs_hooks_one_after_the_other() -> None:
-    assert policy_for(RecordedChoices([]), "hook execution") == HookExecution()
+    assert policy_for(RecordedChoices([]), "hook_execution") == HookExecution()
 
 
 HTTP = END_NAMES.index("http 429")
