@@ -29,14 +29,13 @@ class AnthropicMessages(replies.WireFormat):
 
     name: ClassVar[str] = "anthropic-messages"
     hosts: ClassVar[str] = r"api\.anthropic\.com"
-    path: ClassVar[str] = "/messages"
-    sizes: ClassVar[tuple[str, ...]] = ("/messages/count_tokens",)
+    path: ClassVar[str] = r"/messages(?:/count_tokens)?"
     marks_failed_tools: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:
         body = payload.body_of(request)
         try:
-            return _read(body, asks_size=request.path.endswith(self.sizes))
+            return _read(body, asks_size=request.path.endswith("/count_tokens"))
         except WrongRequest as wrong:  # the provider writes places with dots alone
             key = re.sub(r"\[(\d+)\]", r".\1", wrong.key)
             raise WrongRequest(key, wrong.message, wrong.code) from None

@@ -21,8 +21,6 @@ from simloop.wire.formats.replies import BlockChange, ErrorWords
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest
 from simloop.world.http import Headers, HttpRequest
 
-_PATH = re.compile(r"/model/([^/]+)/(converse|converse-stream)$")
-
 
 @dataclass(frozen=True, slots=True)
 class Bedrock(replies.WireFormat):
@@ -30,24 +28,20 @@ class Bedrock(replies.WireFormat):
 
     name: ClassVar[str] = "bedrock"
     hosts: ClassVar[str] = r"bedrock-runtime(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?"
-    path: ClassVar[str] = "/model/MODEL/converse"
+    path: ClassVar[str] = r"/model/([^/]+)/(converse|converse-stream)"
     marks_failed_tools: ClassVar[bool] = True
 
-    def answers(self, request: HttpRequest) -> bool:
-        return request.method == "POST" and _PATH.search(request.path) is not None
-
     def read(self, request: HttpRequest) -> WireRequest:
-        found = _PATH.search(request.path)
-        assert found is not None
+        ((model, how),) = re.findall(f"{self.path}$", request.path)
         body = payload.body_of(request)
         system = [_text(*each) for each in payload.objects_at(body, "system")]
         tools = payload.objects_at(payload.object_at(body, "toolConfig", ""), "tools")
         return WireRequest(
-            unquote(found[1]),
+            unquote(model),
             "\n".join(text for text in system if text),
             tuple(_read_messages(body)),
             tuple(_read_tool(tool, key) for key, tool in tools if "cachePoint" not in tool),
-            streams=found[2] == "converse-stream",
+            streams=how == "converse-stream",
         )
 
     def framed(self, events: Sequence[WireEvent]) -> list[bytes]:

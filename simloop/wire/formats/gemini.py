@@ -21,10 +21,6 @@ from simloop.wire.formats.replies import OVERFLOW, BlockChange
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
 
-_PATH = re.compile(
-    r"/(?:models|tunedModels|endpoints)/([^/:]+):(generateContent|streamGenerateContent|countTokens)$"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Gemini(replies.WireFormat):
@@ -32,16 +28,13 @@ class Gemini(replies.WireFormat):
 
     name: ClassVar[str] = "gemini"
     hosts: ClassVar[str] = r"generativelanguage\.googleapis\.com|(.+-)?aiplatform\.googleapis\.com"
-    path: ClassVar[str] = "/models/MODEL:generateContent"
+    path: ClassVar[str] = (
+        r"/(?:models|tunedModels|endpoints)/([^/:]+):(generateContent|streamGenerateContent|countTokens)"
+    )
     pages: ClassVar[Collection[int]] = (502,)
 
-    def answers(self, request: HttpRequest) -> bool:
-        return request.method == "POST" and _PATH.search(request.path) is not None
-
     def read(self, request: HttpRequest) -> WireRequest:
-        found = _PATH.search(request.path)
-        assert found is not None
-        model, how = found.groups()
+        ((model, how),) = re.findall(f"{self.path}$", request.path)
         if how == "streamGenerateContent" and request.query.get("alt") != "sse":
             raise WrongRequest("alt", "simloop streams with alt=sse alone.", is_limit=True)
         body = _fields(payload.body_of(request))

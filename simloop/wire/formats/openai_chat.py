@@ -67,7 +67,7 @@ class OpenAIChat(OpenAIFormat):
     """The format of `/chat/completions`."""
 
     name: ClassVar[str] = "openai-chat"
-    path: ClassVar[str] = "/chat/completions"
+    path: ClassVar[str] = r"/chat/completions"
 
     def read(self, request: HttpRequest) -> WireRequest:
         body = payload.body_of(request)

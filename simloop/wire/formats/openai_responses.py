@@ -33,8 +33,7 @@ class OpenAIResponses(OpenAIFormat):
     """The format of `/responses`."""
 
     name: ClassVar[str] = "openai-responses"
-    path: ClassVar[str] = "/responses"
-    sizes: ClassVar[tuple[str, ...]] = ("/responses/input_tokens",)
+    path: ClassVar[str] = r"/responses(?:/input_tokens)?"
     is_responses: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:
@@ -57,7 +56,7 @@ class OpenAIResponses(OpenAIFormat):
             messages,
             tools,
             streams=bool(body.get("stream")),
-            size_reply=size if request.path.endswith(self.sizes) else "",
+            size_reply=size if request.path.endswith("/input_tokens") else "",
             output=payload.output_of(payload.object_at(text, "format", "text"), "text.format")
             or payload.forced_tool(body.get("tool_choice"), tools),
             turn=turn,

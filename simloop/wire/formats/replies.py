@@ -5,6 +5,7 @@ take the place of what the script leaves out. Shapes, types and codes are the pr
 messages of OpenAI and Anthropic are worded like theirs, and were not compared with recorded ones.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -291,15 +292,14 @@ def _is_silent(fault: values.Fault) -> bool:
 class WireFormat(ABC):
     """One wire format: one file, and its name in `FORMATS`. It gets whole requests.
 
-    Most formats answer a POST to `path` with server-sent events.
+    It answers each POST to `path`, most formats with server-sent events.
     """
 
     name: ClassVar[str]
     hosts: ClassVar[str]
     """The hosts at which its SDKs look for models, as a regular expression."""
     path: ClassVar[str]
-    sizes: ClassVar[tuple[str, ...]] = ()
-    """The ends of the paths of requests that ask for their size alone."""
+    """The end of the paths that it answers, as a regular expression."""
     marks_failed_tools: ClassVar[bool] = False
     """Whether a request marks the results of tools that failed."""
     pages: ClassVar[Collection[int]] = _GATEWAY
@@ -308,7 +308,7 @@ class WireFormat(ABC):
 
     def answers(self, request: HttpRequest) -> bool:
         """Return whether a request is one of this format, by its method and its URL."""
-        return request.method == "POST" and request.path.endswith((self.path, *self.sizes))
+        return request.method == "POST" and re.search(f"{self.path}$", request.path) is not None
 
     @abstractmethod
     def read(self, request: HttpRequest) -> WireRequest:
