@@ -212,6 +212,7 @@ KEYS_WITHOUT_A_SCENARIO = {
     ("Scenario", "mcp"): "for agents with MCP: tests/wire/test_mcp_server.py",
     ("Scenario", "wire"): "for agents on SDKs: tests/wire/test_endpoint.py",
     ("Scenario", "judge_as"): "for a loop of one's own: tests/runs/test_loop.py",
+    ("ScriptedHook", "command"): "programs play it: tests/runs/test_command_hooks.py",
     ("When", "output"): "for agents on SDKs: tests/world/test_parties.py",
     ("Expect", "violates"): "a design declares its deviations: tests/check/test_judged.py",
     **dict.fromkeys(

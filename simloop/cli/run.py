@@ -37,6 +37,8 @@ from simloop.trace.timeline import timeline
 @click.option("--update", is_flag=True,
               help="Take the requests of the run into `expect: sent` of its file, and show what "
               "changes there.")  # fmt: skip
+@click.option("--real-hooks", is_flag=True,
+              help="Run the command hooks of a scenario on this machine.")  # fmt: skip
 @click.option("--weather", metavar="NAME,...",
               help="Play a scenario under faults that come by chance: rate-limit, cut, slow-tools "
               "and the like, or a site; NAME+NAME is both. Only bounds are expected.")  # fmt: skip
@@ -51,6 +53,7 @@ def command(
     given: RunOptions,
     trace_file: Path | None,
     update: bool,
+    real_hooks: bool,
     weather: str | None,
     seeds: int | None,
     html: Path | None,
@@ -64,6 +67,7 @@ def command(
     worst of all.
     """
     loop = given["loop"]
+    given = {**given, "real_hooks": True} if real_hooks else given
     found = list(targets_of(targets))
     if trace_file is not None:
         if len(found) != 1:

@@ -31,11 +31,12 @@ class RunOptions(TypedDict, total=False):
     ASGI or a WSGI app, or a function that takes an HttpRequest and returns an Answer, text, bytes
     or JSON. `retry` and `estimate_tokens` replace the policy and the estimate. Such code runs
     sealed: time, dates and randomness are virtual. With `keep_bodies` the raw bodies of requests
-    over HTTP are kept: see `Result.bodies`. With `isolate` the run is made in a fork of this
-    process, so that nothing of it is left for the next one. `unscripted` replaces that of the
-    scenario. `programs` has more scripts of programs by their command lines: a function `(args,
-    stdin) -> Completed` or `(args) -> Completed`, a Program, or a list of them in order. `endpoint`
-    makes the Endpoint that answers requests over HTTP in the place of simloop's own.
+    over HTTP are kept: see `Result.bodies`. With `real_hooks` the command hooks of the scenario run
+    on this machine, and no program of the scenario is played. With `isolate` the run is made in a
+    fork of this process, so that nothing of it is left for the next one. `unscripted` replaces that
+    of the scenario. `programs` has more scripts of programs by their command lines: a function
+    `(args, stdin) -> Completed` or `(args) -> Completed`, a Program, or a list of them in order.
+    `endpoint` makes the Endpoint that answers requests over HTTP in the place of simloop's own.
     """
 
     seed: int | None
@@ -51,6 +52,7 @@ class RunOptions(TypedDict, total=False):
     estimate_tokens: TokenEstimator | None
     keep_bodies: bool
     isolate: bool
+    real_hooks: bool
     unscripted: Literal["refuse", "fail"]
     programs: Mapping[str, ScriptedProgram]
     endpoint: Callable[..., Any]

@@ -22,6 +22,7 @@ from simloop.kernel import durations, limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, utf8_bytes_over_4
 from simloop.messages import Message, ToolResult
+from simloop.runs import command_hooks
 from simloop.runs.loop import A_MACHINE, OF_LOOPS, Loop, loop_of
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
 from simloop.scenario import catalog, fields, people
@@ -103,7 +104,15 @@ class Plan:
         return self.loop.has_name and not [name for name in self.python if name != "loop"]
 
     @property
+    def has_commands(self) -> bool:
+        """Return whether hooks are commands that the world plays."""
+        is_real = self.given.get("real_hooks")
+        return not is_real and any(hook.command is not None for hook in self.scenario.hooks)
+
+    @property
     def programs(self) -> Mapping[str, Any]:
+        if self.given.get("real_hooks"):
+            return {}
         return {**self.scenario.programs, **self.given.get("programs", {})}
 
     def playing(self, scenario: Scenario) -> "Plan":
@@ -165,7 +174,8 @@ class Plan:
         """Return the settings of the engine for one run, whose scripted hooks count their calls."""
         hooks = self.given.get("hooks") or _NO_HOOKS
         if self.scenario.hooks:
-            hooks = scripted_hooks(self.scenario) + hooks
+            is_real = bool(self.given.get("real_hooks"))
+            hooks = scripted_hooks(self.scenario, is_real=is_real) + hooks
         return self._settings(seeds=seeds, hooks=hooks)
 
     def header(self, seed: int) -> entries.Header:
@@ -207,7 +217,7 @@ def _python_in(given: RunOptions, tools: Iterable[str]) -> list[str]:
     ]
 
 
-_CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
+_CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens", "real_hooks")
 
 
 _OF_BUNDLED_LOOPS = frozenset({
@@ -448,15 +458,15 @@ def file_tools_of(scenario: Scenario, files: Files) -> dict[str, Tool]:
     return file_tools(files, scenario.shell_timeout // 10**6)
 
 
-def scripted_hooks(scenario: Scenario) -> Hooks:
+def scripted_hooks(scenario: Scenario, *, is_real: bool = False) -> Hooks:
     """Return the scenario's hooks, in order."""
     hooks: dict[str, list[UserFunction]] = {point: [] for point in POINTS}
     for number, spec in enumerate(scenario.hooks):
-        hooks[spec.at].append(_hook(spec, number))
+        hooks[spec.at].append(_hook(spec, number, is_real=is_real))
     return Hooks(**hooks)
 
 
-def _hook(spec: ScriptedHook, number: int) -> UserFunction:
+def _hook(spec: ScriptedHook, number: int, *, is_real: bool) -> UserFunction:
     turns = count(1)
     added = {name: scripted_tool(name, tool) for name, tool in spec.add_tools.items()}
     change = partial(_change, spec, added)
@@ -478,7 +488,12 @@ def _hook(spec: ScriptedHook, number: int) -> UserFunction:
         if spec.waits == "before":
             change(given)
 
-    call, name = act_later if spec.takes or spec.hangs else act, spec.name or f"hook-{number}"
+    async def command(given: Any) -> None:
+        if is_due(given):
+            await command_hooks.call(str(spec.command), spec.at, given, is_real=is_real)
+
+    call = act_later if spec.takes or spec.hangs else act if spec.command is None else command
+    name = spec.name or spec.command or f"hook-{number}"
     return UserFunction(call, name, is_independent=spec.independent)
 
 
@@ -525,6 +540,7 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
         flags += [("--option", f"{key}={_written(value)}") for key, value in options.items()]
         after = "".join(f" {flag} {shlex.quote(word)}" for flag, word in flags)
         after += " --isolate" * bool(given.get("isolate"))
+        after += " --real-hooks" * bool(given.get("real_hooks"))
         return f"simloop {verb} {shlex.quote(scenario.path)} --seed {seed}{after}"
     source = f"simloop.load_scenario({scenario.path!r})" if scenario.path else "scenario"
     words = []
@@ -532,7 +548,7 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
         words.append(f"loop={loop!r}" if isinstance(loop, str) else f"loop={_called(loop)}")
     words += [f"judge_as={judge_as!r}"] if judge_as else []
     words += [f"loop_options={options!r}"] if options else []
-    words += ["isolate=True"] if given.get("isolate") else []
+    words += [f"{name}=True" for name in ("isolate", "real_hooks") if given.get(name)]
     return f"{call}({', '.join((source, f'seed={seed}', *words))})"
 
 

@@ -298,7 +298,7 @@ class Simulation:
                         return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
                     finally:
                         self._agent = None
-            if self.python:
+            if self.python or self._plan.has_commands:
                 return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
             return run_virtual(main, shuffle_seed=seed.number("ties") if shuffled else None)
         finally:

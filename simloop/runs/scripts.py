@@ -78,7 +78,7 @@ class Scripts:
         for service in self._services:
             self._port_in(world).add(service)
         is_sealed = world.model.loop.answers is not None
-        if self._program_scripts and is_sealed:
+        if (self._program_scripts or self._plan.has_commands) and is_sealed:
             self._open_programs(world)
         if self.scenario.input is not None and is_sealed:
             self._open_keyboard(world)

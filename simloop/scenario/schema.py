@@ -170,6 +170,8 @@ class ScriptedHook(Strict):
     """Act on calls of this tool only."""
     nth: Annotated[int, Field(ge=1)] | None = None
     """Act this time only, counted from 1."""
+    command: str | None = None
+    """The hook is this command, which `programs` plays: it reads JSON, as a hook of Claude Code."""
     takes: fields.WrittenDuration = kept(NO_TIME)
     """Virtual time that the hook takes."""
     hangs: bool = False
@@ -208,12 +210,18 @@ class ScriptedHook(Strict):
         for field, fitting in fits.items():
             if differs(self, field) and not fitting:
                 raise wrong(field, f"`{field}` has no meaning at {self.at}")
+        acts = [each for each in (*_ACTS_OF_HOOKS, *fits) if each != "tool" and differs(self, each)]
+        if self.command is not None and acts:
+            raise wrong(acts[0], f"the command decides by itself: leave `{acts[0]}` out")
         if self.waits == "after":
             if self.raises is not None:
                 raise wrong("waits", "a hook that raises does not wait afterwards: leave this out")
             if not (self.takes or self.hangs):
                 raise wrong("waits", "this hook does not wait: add takes or hangs")
         return self
+
+
+_ACTS_OF_HOOKS = ("takes", "hangs", "raises")
 
 
 class McpServer(Strict):
