@@ -82,7 +82,6 @@ class Facts:
         self.stop: entries.StopRequested | None = None
         self.stops: list[entries.StopRequested] = []  # all its requests to stop
         self.ended: entries.Ended | None = None
-        self.vetoes: list[entries.Hook] = []  # hooks that blocked, failed or timed out
         self.reply: ReceivedReply | None = None  # None before the first request of a run
         self.main_replies: list[ReceivedReply] = []  # to all main requests
         self.earlier_replies = 0  # the first of them, in earlier runs
@@ -124,16 +123,12 @@ class Facts:
         self.request = self.previous = self.reply = None
         self.conversations = set()
         self.earlier_replies = len(self.main_replies)
-        if self.stops or self.vetoes:
-            self.stops, self.vetoes = [], []
+        if self.stops:
+            self.stops = []
 
     def _stop(self, entry: entries.StopRequested) -> None:
         self.stop = self.stop or entry
         self.stops.append(entry)
-
-    def _hook(self, entry: entries.Hook) -> None:
-        if entry.result != "ok":
-            self.vetoes.append(entry)
 
     def _end(self, entry: entries.Ended) -> None:
         self.ended = entry
@@ -327,7 +322,6 @@ _READERS: dict[type, Callable[[Facts, Any], None]] = {
     entries.Prompt: Facts._begin,  # noqa: SLF001
     entries.StopRequested: Facts._stop,  # noqa: SLF001
     entries.Ended: Facts._end,  # noqa: SLF001
-    entries.Hook: Facts._hook,  # noqa: SLF001
     entries.Request: Facts._send,  # noqa: SLF001
     entries.TextDelta: Facts._say,  # noqa: SLF001
     entries.ToolCallDelta: Facts._begin_call,  # noqa: SLF001

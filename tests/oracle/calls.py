@@ -445,20 +445,24 @@ def _asks_for_sequence(facts: Facts, tools: Mapping[str, Tool]) -> bool:
     "The message of a run that a hook has blocked, or that a failed call has ended, names the "
     "reason.",
     "BUGS.md E8, D16",
-    sees=[Ended],
+    sees=[Prompt, Hook, Ended],
     needs=[Need.MACHINE],
 )
-def message_names_cause(subject: Subject, entry: Any) -> str:
+def message_names_cause(subject: Subject) -> Watch:
     """The message has the words of the hook or the provider, or the model's last text."""
-    facts = subject.facts
-    reply = facts.reply
-    if reply is not None and reply.text and reply.text == entry.message:
-        return ""
-    reasons = [hook.detail for hook in facts.vetoes if hook.detail]
-    if entry.outcome is Outcome.FAILED and reply is not None and reply.fault is not None:
-        reasons.append(reply.fault.message)
-    elif entry.outcome is not Outcome.BLOCKED:
-        return ""
-    if reasons and not any(reason in entry.message for reason in reasons):
-        return f"the user is told {entry.message!r:.80}, and the reason is {reasons[-1]!r}"
-    return ""
+    reasons: list[str] = []
+    while True:
+        entry = yield
+        reply = subject.facts.reply
+        if type(entry) is Prompt:
+            reasons = []
+        elif type(entry) is Hook:
+            reasons += [entry.detail] if entry.result != "ok" and entry.detail else []
+        elif reply is None or not reply.text or reply.text != entry.message:
+            fault = None if reply is None else reply.fault
+            if entry.outcome is Outcome.FAILED and fault is not None:
+                reasons.append(fault.message)
+            elif entry.outcome is not Outcome.BLOCKED:
+                continue
+            if reasons and not any(reason in entry.message for reason in reasons):
+                return f"the user is told {entry.message!r:.80}, and the reason is {reasons[-1]!r}"

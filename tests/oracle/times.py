@@ -329,31 +329,33 @@ def model_call_timeouts(subject: Subject) -> Watch:
 @invariant(
     "A run is stopped when max_wall_clock has elapsed, and not earlier.",
     "BUGS.md A14, C1",
-    sees=[StopRequested, Ended],
+    sees=[Prompt, Hook, StopRequested, Ended],
     needs=[Need.SCENARIO],
 )
-def max_wall_clock_enforced(subject: Subject, entry: Any) -> str:
+def max_wall_clock_enforced(subject: Subject) -> Watch:
     """The scenario sets the limit. It counts from the prompt, and includes every wait.
 
     A run that is stopped, or that a failed hook ends, may wait until its tools have ended. An agent
     that blocks its event loop cannot be stopped: `event-loop-not-blocked` judges it for that.
     """
-    scenario, facts = subject.scenario, subject.facts
+    scenario, facts, settings = subject.scenario, subject.facts, subject.settings
     assert scenario is not None
     most_ms = scenario.limits.max_wall_clock_ms
-    took_ns = entry.at_ns - (0 if facts.prompt is None else facts.prompt.at_ns)
-    is_late = most_ms is not None and took_ns > most_ms * NS_PER_MS
-    if type(entry) is Ended:
-        can_hear = subject.machine is not None
-        if is_late and can_hear and not facts.stops and not _hook_has_failed(subject):
-            return f"the run takes {took_ns} ns, and may take {most_ms} ms"
-    elif entry.cause is StopCause.WALL_CLOCK and (most_ms is None or took_ns < most_ms * NS_PER_MS):
-        return f"the run is stopped after {took_ns} ns, and may take {most_ms} ms"
-    return ""
-
-
-def _hook_has_failed(subject: Subject) -> bool:
-    """Return whether a hook has failed whose failure ends the run."""
-    settings = subject.settings
     ends = settings is not None and settings.hook_isolation.on_failure == "fail-run"
-    return ends and any(hook.result != "blocked" for hook in subject.facts.vetoes)
+    has_failed = False  # a hook whose failure ends the run
+    while True:
+        entry = yield
+        took_ns = entry.at_ns - (0 if facts.prompt is None else facts.prompt.at_ns)
+        is_late = most_ms is not None and took_ns > most_ms * NS_PER_MS
+        if type(entry) is Prompt:
+            has_failed = False
+        elif type(entry) is Hook:
+            has_failed |= ends and entry.result not in ("ok", "blocked")
+        elif type(entry) is Ended:
+            can_hear = subject.machine is not None
+            if is_late and can_hear and not facts.stops and not has_failed:
+                return f"the run takes {took_ns} ns, and may take {most_ms} ms"
+        elif entry.cause is StopCause.WALL_CLOCK and (
+            most_ms is None or took_ns < most_ms * NS_PER_MS
+        ):
+            return f"the run is stopped after {took_ns} ns, and may take {most_ms} ms"
