@@ -158,44 +158,36 @@ class _FunctionCourse(services.ScriptedCourse):
 
 
 class _AsgiApp(services.App):
-    _server: "_Server | None" = None
+    _thread: services.ServiceThread | None = None  # from the first request on
 
     def course(self, request: http.HttpRequest, port: services.ServicesPort) -> Channel:
-        if self._server is None:
-            self._server = _Server(self, port)
+        if self._thread is None:
+            self._begin(port)
         channel = Channel()
-        self._server.tell((request, channel))
+        self._tell((request, channel))
         return channel
 
-    async def aclose(self) -> None:
-        if self._server is not None:
-            await self._server.aclose()
-
-
-class _Server:
-    def __init__(self, app: _AsgiApp, port: services.ServicesPort) -> None:
-        self._app, self._port = app, port
-        self._loop = InnerLoop(port.loop)
+    def _begin(self, port: services.ServicesPort) -> None:
+        self._port, self._loop = port, InnerLoop(port.loop)
         self._requests: asyncio.Queue[tuple[http.HttpRequest, Channel] | None] = asyncio.Queue()
         self._tasks: dict[asyncio.Task[None], None] = {}  # a set has no order
         self._ended: Callable[[], object] = lambda: None
         self._state: dict[str, Any] = {}
-        self._thread = services.ServiceThread(
-            target=self._run, name=f"service {app.address}", daemon=True
-        )
+        name = f"service {self.address}"
+        self._thread = services.ServiceThread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def tell(self, what: tuple[http.HttpRequest, Channel] | None) -> None:
+    def _tell(self, what: tuple[http.HttpRequest, Channel] | None) -> None:
         """Let the app answer a request through a channel; None: let it end."""
         self._loop.call_soon_threadsafe(self._requests.put_nowait, what)
 
     async def aclose(self) -> None:
-        if not self._thread.is_alive():
+        if self._thread is None or not self._thread.is_alive():
             return
         loop = asyncio.get_running_loop()
         over = loop.create_future()
         self._ended = lambda: loop.call_soon_threadsafe(WAKE, over, None)
-        self.tell(None)
+        self._tell(None)
         await asyncio.wait([over], timeout=_SHUTDOWN_S)
 
     def _run(self) -> None:
@@ -217,9 +209,9 @@ class _Server:
                 self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     async def _serve(self) -> None:
-        async with _lifespan(self._app.app, self._state) as failure:
+        async with _lifespan(self.app, self._state) as failure:
             if failure is not None:
-                keep(self._port.raised, f"the service {self._app.address}", failure)
+                keep(self._port.raised, f"the service {self.address}", failure)
             while (submitted := await self._requests.get()) is not None:
                 request, channel = submitted
                 if failure is not None:
@@ -236,14 +228,14 @@ class _Server:
     async def _answer(self, request: http.HttpRequest, channel: Channel) -> None:
         conversation = _Conversation(request, channel, self._loop)
         try:
-            await self._app.app(self._scope(request), conversation.receive, conversation.send)
+            await self.app(self._scope(request), conversation.receive, conversation.send)
             conversation.check()
         except Exception as error:  # noqa: BLE001 - an app is user code
             if not (channel.is_closed and isinstance(error, OSError)):
-                channel.fail(self._app.failed(error, self._port), request)
+                channel.fail(self.failed(error, self._port), request)
 
     def _scope(self, request: http.HttpRequest) -> dict[str, Any]:
-        parts, (base, path) = urlsplit(request.url), _path_of(request, self._app.address)
+        parts, (base, path) = urlsplit(request.url), _path_of(request, self.address)
         named = ((n.encode("latin-1"), v.encode("latin-1", "replace")) for n, v in request.headers)
         headers = list(named)
         if not any(name == b"host" for name, _ in headers):
