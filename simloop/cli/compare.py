@@ -70,13 +70,8 @@ def command(
     exit_code = max(row.exit_code for one in comparisons for row in one.rows)
     width = terminal.columns_of(sys.stdout) or _WIDTH
     if output_format == "json":
-        document = {
-            "format_version": report.FORMAT_VERSION,
-            "status": report.status_for(exit_code),
-            "loops": list(loops),
-            "scenarios": [one.json_format() for one in comparisons],
-        }
-        terminal.out(terminal.json_text(document, indent=2))
+        scenarios = [one.json_format() for one in comparisons]
+        report.print_document(exit_code, loops=list(loops), scenarios=scenarios)
     else:
         terminal.out_lines(lines_of(comparisons, width))
     return exit_code

@@ -1,6 +1,5 @@
 """`simloop explore`: visit every possible run of a loop, prove properties, show the proof."""
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -9,17 +8,15 @@ from typing import Any
 import click
 
 from simloop.cli.options import Decorator, formats, loop_option, loop_options
-from simloop.cli.report import FORMAT_VERSION, status_for
-from simloop.cli.terminal import StatusLine, out, out_lines, plain
-from simloop.kernel.checks import as_written
+from simloop.cli.report import print_document
+from simloop.cli.terminal import StatusLine, out_lines, plain
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES, describe
 from simloop.prove.graph import Step
 from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import machine_for
-from simloop.scenario.designs import DESIGNS, LoopOptions
+from simloop.scenario.designs import LoopOptions
 
 _DEFAULTS = Limits()
 _FLAGS = {
@@ -73,31 +70,16 @@ def command(
     machine = machine_for(loop, limits, chosen)
     with StatusLine(sys.stderr) as status:
         proof = prove(machine, limits, loop=loop, say=status.say)
+    exit_code = 0 if proof.holds else 1
     if output_format == "json":
-        out(proof_json(proof, limits, options_of(machine)))
+        print_document(exit_code, **proof_json(proof, limits))
     else:
-        out_lines(plain(line) for line in proof_lines(proof, limits, _unusual(machine)))
-    return 0 if proof.holds else 1
+        out_lines(plain(line) for line in proof_lines(proof, limits))
+    return exit_code
 
 
-def options_of(machine: Machine) -> dict[str, Any]:
-    """Return the options of a bundled machine; none for a user's own machine."""
-    given: Any = getattr(machine, "options", None)
-    # Match by the options' class: a user's own loop may have the options of a design.
-    ours = isinstance(given, tuple(each.options for each in DESIGNS.values()))
-    return as_written(given) if ours else {}
-
-
-def _unusual(machine: Machine) -> Iterator[str]:
-    options = options_of(machine)
-    usual = as_written(type(machine.options)()) if options else {}  # type: ignore[attr-defined]
-    for name, value in options.items():
-        if value != usual[name]:
-            yield f"{name} {json.dumps(value)}".replace('"', "")
-
-
-def proof_lines(proof: Proof, limits: Limits, options: Iterable[str]) -> Iterator[str]:
-    """Return the proof as text; `options` are those that are not the default, in words."""
+def proof_lines(proof: Proof, limits: Limits) -> Iterator[str]:
+    """Return the proof as text."""
     visited = f"{proof.states:,} states and {proof.transitions:,} transitions visited"
     yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _FLAGS)}"
@@ -106,8 +88,6 @@ def proof_lines(proof: Proof, limits: Limits, options: Iterable[str]) -> Iterato
         yield f"endless      {proof.endless}"
     if proof.undeclared:
         yield f"undeclared   {', '.join(proof.undeclared)}: no bound, so not proved to be kept"
-    if chosen := ", ".join(options):
-        yield f"options      {chosen}"
     if proof.longest is not None:
         yield f"longest run  {proof.longest.transitions:,} transitions"
         yield f"             {proof.longest.model_calls:,} model calls"
@@ -155,17 +135,14 @@ def _count(steps: Sequence[Step]) -> str:
     return f"{len(steps):,} transition{'s' * (len(steps) != 1)}"
 
 
-def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
-    """Return the proof as one JSON object."""
+def proof_json(proof: Proof, limits: Limits) -> dict[str, Any]:
+    """Return the keys of the proof in JSON."""
     lasso = proof.lasso
-    document = {
-        "format_version": FORMAT_VERSION,
-        "status": status_for(0 if proof.holds else 1),
+    return {
         "loop": proof.loop,
         "limits": {name: getattr(limits, name) for name in _FLAGS},
         "bounds": list(proof.bounds),
         "undeclared": list(proof.undeclared),
-        "options": options,
         "terminates": proof.terminates,
         "endless": proof.endless,
         "states": proof.states,
@@ -186,7 +163,6 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
             for violation in proof.violations
         ],
     }
-    return json.dumps(document, indent=2)
 
 
 def steps_json(steps: Iterable[Step]) -> list[dict[str, str]]:

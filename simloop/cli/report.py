@@ -155,10 +155,14 @@ def print_json(reports: Iterable[Report]) -> int:
         documents.append(report.json_format())
         exit_code = max(exit_code, report.exit_code)
         report.explain()
-    status = status_for(exit_code)
-    document = {"format_version": FORMAT_VERSION, "status": status, "runs": documents}
-    out(json_text(document, indent=2))
+    print_document(exit_code, runs=documents)
     return exit_code
+
+
+def print_document(exit_code: int, **parts: Any) -> None:
+    """Print the results of a verb as one object."""
+    document = {"format_version": FORMAT_VERSION, "status": status_for(exit_code), **parts}
+    out(json_text(document, indent=2))
 
 
 def word_for(exit_code: int) -> str:

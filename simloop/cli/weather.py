@@ -8,8 +8,8 @@ from typing import Any
 
 from simloop.check.trial import Rules, Verdict, trial
 from simloop.cli.options import Target
-from simloop.cli.report import FORMAT_VERSION, check_made, status_for
-from simloop.cli.terminal import StatusLine, cells, json_text, note, out, out_lines, padded, plain
+from simloop.cli.report import check_made, print_document
+from simloop.cli.terminal import StatusLine, cells, note, out_lines, padded, plain
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.fuzz.worlds import answering
 from simloop.messages import Outcome
@@ -41,8 +41,7 @@ def play_weathers(
         played = [_played(name, plan, status.through(numbers)) for name, plan in plans.items()]
     rows, failing = [row for row, _ in played], [each for row, each in played if row["failed"]]
     if form == "json":
-        found = {"status": status_for(int(bool(failing))), "weathers": rows}
-        out(json_text({"format_version": FORMAT_VERSION, **found}, indent=2))
+        print_document(int(bool(failing)), weathers=rows)
     else:
         if len(rows) == seeds == 1 and played[0][1].trace is not None:
             out_lines((*timeline(played[0][1].trace), ""))
