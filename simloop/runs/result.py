@@ -514,13 +514,17 @@ def _seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
         return []
     ran = {entry.name for entry in record if type(entry) is entries.ToolStarted}
     refused = {entry.call_id for entry in record if type(entry) is entries.ToolResult}
-    offered = _offered(trace)
+    sent = [entry for entry in record if type(entry) is entries.Request]
+    offered = {spec.name: spec for entry in sent for spec in entry.tools or ()}
+    of_world = _specs_of_world(trace.header)
     found = []
-    for seq, call_id in _answered(record):
-        call = asked.pop(call_id, None)
-        if call is None or call.name in ran or call_id in refused:
+    for seq, message in [(entry.seq, each) for entry in sent for each in entry.added]:
+        call = asked.pop(message.call_id, None) if type(message) is ToolMessage else None
+        if call is None or call.name in ran or call.call_id in refused:
             continue
-        arguments = _fitting(offered.get(call.name), call.arguments)
+        spec = offered.get(call.name)
+        is_own = call.name not in of_world or of_world[call.name] not in (None, spec)
+        arguments = _fitting(spec, call.arguments) if is_own else None
         if arguments is not None:
             found.append((seq, Call(call.name, arguments)))
     return found
@@ -545,28 +549,6 @@ def check_settings_of_tools(scenario: Scenario, loop: str, trace: LoopTrace) -> 
         " call, remove the settings"
     )
     raise error
-
-
-def _answered(record: Sequence[AnyEntry]) -> Iterator[tuple[int, str]]:
-    for entry in record:
-        if type(entry) is entries.Request:
-            for message in entry.added:
-                if type(message) is ToolMessage:
-                    yield entry.seq, message.call_id
-
-
-def _offered(trace: LoopTrace) -> dict[str, ToolSpec]:
-    """Return the tools that the agent has offered, by name, but not those of the world."""
-    of_world = _specs_of_world(trace.header)
-    offered: dict[str, ToolSpec] = {}
-    for entry in trace.entries:
-        if type(entry) is entries.Request and isinstance(entry.tools, tuple):
-            offered |= {
-                spec.name: spec
-                for spec in entry.tools
-                if spec.name not in of_world or of_world[spec.name] not in (None, spec)
-            }
-    return offered
 
 
 def _specs_of_world(header: Header) -> dict[str, ToolSpec | None]:
