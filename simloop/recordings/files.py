@@ -202,16 +202,14 @@ class _Tree:
 
     def __init__(self, file: RecordingFile) -> None:
         self._file = file
-        self._stack: list[tuple[Any, Any]] = []  # open nodes, with the key that waits
+        self._open: list[tuple[Any, list[Any]]] = [(None, [])]  # the starts of nodes, with values
         self._anchors: dict[str, Any] = {}
-        self._root: Any = None
         self._nodes = 0
-        self._key: Any = _NO_KEY
 
     def read(self) -> Any:
         for event in yaml.parse(self._file.data, Loader=_C_LOADER):
             self._take(event)
-        return self._root
+        return self._open[0][1][0] if self._open[0][1] else None
 
     def _take(self, event: Any) -> None:
         match event:
@@ -222,16 +220,16 @@ class _Tree:
                     raise self._fail(f"the alias *{event.anchor} has no anchor", event)
                 self._put(self._anchors[event.anchor], event)
             case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
-                is_list = isinstance(event, yaml.SequenceStartEvent)
                 self._check_tag(event)
-                node: Any = [] if is_list else {}
-                self._put(node, event)
-                self._stack.append((node, self._key))
-                self._key = _NO_KEY
-                if len(self._stack) > _MOST_DEPTH:
+                self._open.append((event, []))
+                if len(self._open) > _MOST_DEPTH + 1:
                     raise self._fail(f"it is nested over {_MOST_DEPTH} deep", event)
-            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-                _, self._key = self._stack.pop()
+            case yaml.SequenceEndEvent():
+                start, values = self._open.pop()
+                self._put(values, start)
+            case yaml.MappingEndEvent():
+                start, values = self._open.pop()
+                self._put(dict(zip(map(_key, values[::2]), values[1::2], strict=True)), start)
             case _:
                 pass
 
@@ -239,19 +237,9 @@ class _Tree:
         self._nodes += 1
         if self._nodes > _MOST_NODES:
             raise self._fail(f"it has over {_MOST_NODES:,} values", event)
-        if getattr(event, "anchor", None):
+        if event.anchor:
             self._anchors[event.anchor] = value
-        if not self._stack:
-            self._root = value
-            return
-        node, _ = self._stack[-1]
-        if isinstance(node, list):
-            node.append(value)
-        elif self._key is _NO_KEY:
-            self._key = value if isinstance(value, str | int | float) else str(value)
-        else:
-            node[self._key] = value
-            self._key = _NO_KEY
+        self._open[-1][1].append(value)
 
     def _check_tag(self, event: Any) -> str:
         tag = (event.tag or "").removeprefix("tag:yaml.org,2002:")
@@ -276,4 +264,5 @@ class _Tree:
         return self._file.fail(message, event.start_mark.line + 1, _WHOLE)
 
 
-_NO_KEY: Any = object()
+def _key(value: Any) -> Any:
+    return value if isinstance(value, str | int | float) else type(value).__name__

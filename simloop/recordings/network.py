@@ -53,13 +53,8 @@ def read(stream: IO[bytes], kind: Any) -> Any:
 def _opener() -> urllib.request.OpenerDirector:
     """Return an opener that takes any status as an answer, and follows no redirect."""
     opener = urllib.request.OpenerDirector()
-    handlers = (
-        urllib.request.ProxyHandler,
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
-    )
-    for handler in handlers:
-        opener.add_handler(handler())
+    for name in ("Proxy", "HTTP", "HTTPS"):
+        opener.add_handler(getattr(urllib.request, f"{name}Handler")())
     return opener
 
 

@@ -95,10 +95,6 @@ class _Agent:
     def calls(self) -> list[ModelCall]:
         return [call for run in self.runs for call in run]
 
-    @property
-    def is_amid_a_run(self) -> bool:
-        return self.last is not None and bool(self.last.message is None or self.last.message.calls)
-
 
 class _Maker:
     def __init__(self, recording: Recording) -> None:
@@ -114,13 +110,14 @@ class _Maker:
 
     def prompt(self, prompt: Prompt) -> None:
         agent = self._agent(prompt.party)
-        if agent.is_amid_a_run and not prompt.begins:
+        last = agent.last
+        if last and not prompt.begins and (last.message is None or last.message.calls):
             if agent.prompts and prompt.text == agent.prompts[-1].text:
                 return  # the agent has begun its conversation anew
             words = "a message of the user amid a run, which the agent may have made"
             self._recording.leave_out(words)
             return
-        ended_ns = agent.last.ended_ns if agent.last is not None else None
+        ended_ns = last.ended_ns if last is not None else None
         agent.waits_ns.append(prompt.at_ns - ended_ns if prompt.at_ns and ended_ns else 0)
         agent.prompts.append(prompt)
         if agent.runs[-1]:
