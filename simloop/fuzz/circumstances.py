@@ -264,6 +264,11 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
         chosen += [("edge", each) for each in arguments.edges[:8]]
         for number, (what, each) in enumerate(chosen):
             yield Circumstance(f"{what} {number} of {tool}", _inserted({"call": {tool: each}}))
+    for tool in offer.first:  # what one of them has read, another may change
+        for number, each in enumerate(offer.tools[tool].edges[:8]):
+            yield Circumstance(
+                f"edge {number} of {tool}, 4 at once", _inserted({"call": [{tool: each}] * 4})
+            )
 
 
 def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
