@@ -41,7 +41,7 @@ from simloop.wire.clients.interception import intercept, interception
 from simloop.world import fake_model, files, model_port, tools_port, user_port
 from simloop.world.agent import Ending
 from simloop.world.user_functions import UserError, describe, is_of_the_program
-from simloop.world.world import Refusals, World, inhabited
+from simloop.world.world import World, inhabited
 
 T = TypeVar("T")
 _STOPPED = (Outcome.ABORTED, Outcome.TIMED_OUT)
@@ -410,8 +410,8 @@ class Simulation:
         model = model_port.ModelPort(scripts.disturbed, recorder, loop, raised, user.cancellation)
         given = recorder, loop, raised, policy.timeout_ms, rules.results_fail
         tools = tools_port.ToolsPort(scripts.tools, *given, self._plan.behaviours, scripts.sites)
-        refusals = Refusals(recorder, scenario.offline, scenario.absent)
-        self._world = world = World(model, tools, user, refusals, scripts.answer_http(model))
+        absent = scenario.offline, scenario.absent
+        self._world = world = World(model, tools, user, scripts.answer_http(model), *absent)
         scripts.open(world)
         self._start_ns = loop.now_ns
         loop.progress.hear(recorder.has_grown)

@@ -45,7 +45,7 @@ class Programs(Struct, eq=False):
 
     def launch(self, process: Process) -> ProcessScript | None:
         """Return the script of a process; None if it is absent."""
-        args = process.start.args
+        args = process.args
         line = program_scripts.line_of_shell(args)
         script, words = self._script_for(args, line)
         if script is None and args[0].rpartition("/")[2] not in LISTS.shells:
@@ -89,7 +89,7 @@ class _Running:
         self._number = number
         self._recorder = recorder = port.recorder
         process.at_end.append(partial(recorder.record, entries.ProgramEnded, number))
-        args, cwd = tuple(map(recordable, process.start.args)), writable(process.start.cwd)
+        args, cwd = tuple(map(recordable, process.args)), writable(process.cwd)
         at = len(recorder.entries), recorder.now_ns
         recorder.put(entries.ProgramStarted(*at, number, args, cwd), sum(map(len, (*args, cwd))))
 
@@ -191,8 +191,8 @@ class _Running:
 
     async def shell(self, line: str) -> int:
         """Run the command line of a shell, or that of its file or its input if it is empty."""
-        process, args = self._process, self._process.start.args
-        files, folder = self._port.files or Files(), process.start.cwd
+        process, args = self._process, self._process.args
+        files, folder = self._port.files or Files(), process.cwd
         text = ""
         try:
             files = files.at(folder) if files.is_folder(folder) else files

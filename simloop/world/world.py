@@ -10,33 +10,8 @@ from msgspec import Struct
 
 from simloop.escape import writable
 from simloop.trace import entries
-from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import loop_here
 from simloop.world import model_port, tools_port, user_port
-
-
-class Refusals(Struct, frozen=True):
-    """The record of what an agent asked for and did not get: hosts, programs and calls.
-
-    A refusal is no failure. It is an entry of the trace, and reports list those that nobody means.
-
-    `offline` and `absent` are patterns of the hosts and the programs that are meant not to be
-    there: `*.example.com` is any host below that domain.
-    """
-
-    recorder: Recorder
-    offline: Sequence[str] = ()
-    absent: Sequence[str] = ()
-
-    def note(self, what: str, name: str, asked: str, place: str) -> None:
-        """Record a refusal, unless the newest entry is an equal one: much is tried for ever."""
-        patterns = {"host": self.offline, "program": self.absent}.get(what, ())
-        meant = any(fnmatchcase(name.lower(), each.lower()) for each in patterns)
-        asked, recorder = writable(asked), self.recorder
-        last = recorder.entries[-1] if recorder.entries else None
-        if type(last) is entries.Refused and (last.what, last.asked) == (what, asked):
-            return
-        recorder.record(entries.Refused, what, asked, place, meant)
 
 
 class World(Struct, frozen=True):
@@ -45,18 +20,35 @@ class World(Struct, frozen=True):
     reply = await world.model.reply(messages, tools=world.tools.specs)
     result = await world.tools.run(call)
     messages += [UserMessage(text) for text in world.user.take()]
+
+    `offline` and `absent` are patterns of the hosts and the programs that are meant not to be
+    there: `*.example.com` is any host below that domain.
     """
 
     model: model_port.ModelPort
     tools: tools_port.ToolsPort
     user: user_port.UserPort
-    refusals: Refusals
     provider: Any = None
     """The endpoint, which answers the agent's requests over HTTP (wire)."""
+    offline: Sequence[str] = ()
+    absent: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Let the native client end an agent that is to stop before it begins anything new."""
         self.model.turn = self.tools.turn = self.user.turn
+
+    def note_refused(self, what: str, name: str, asked: str, place: str) -> None:
+        """Record what an agent asked for and did not get, unless the newest entry is an equal one.
+
+        A refusal is no failure: reports list those that nobody means.
+        """
+        patterns = {"host": self.offline, "program": self.absent}.get(what, ())
+        meant = any(fnmatchcase(name.lower(), each.lower()) for each in patterns)
+        asked, recorder = writable(asked), self.model.recorder
+        last = recorder.entries[-1] if recorder.entries else None
+        if type(last) is entries.Refused and (last.what, last.asked) == (what, asked):
+            return  # much is tried for ever
+        recorder.record(entries.Refused, what, asked, place, meant)
 
 
 def current_world() -> World | None:
@@ -87,10 +79,10 @@ def inhabited(world: World) -> Iterator[None]:
 
 
 def note_refused(what: str, name: str, asked: str, place: str) -> None:
-    """Record a refusal in the trace of the run that the caller belongs to: see `Refusals.note`."""
+    """Record a refusal in the trace of the run that the caller belongs to: see `World`."""
     world = current_world()
     if world is not None:
-        world.refusals.note(what, name, asked, place)
+        world.note_refused(what, name, asked, place)
 
 
 def note(text: str) -> None:

@@ -16,7 +16,7 @@ from simloop.world.tools import Tool, toolbox
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError
 from simloop.world.user_port import UserPort
-from simloop.world.world import Refusals, World
+from simloop.world.world import World
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -59,7 +59,6 @@ def in_world(
             ModelPort(asked, recorder, loop, raised, user.cancellation),  # type: ignore[arg-type]
             ToolsPort(box, recorder, loop, raised, timeout_ms),
             user,
-            Refusals(recorder),
         )
         user.begin(task, wall_clock_ms)
         return await main(Opened(world, record, raised, loop))

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any
 
 from simloop.errors import SimloopError
 from simloop.virtual.border import pipes, refusals
@@ -50,17 +50,6 @@ _RUN = subprocess.run.__code__
 _USUAL = frozenset({None, "utf-8", "UTF-8", "utf8"})  # these are known, as others may not be
 
 
-class Start(NamedTuple):
-    """The call that starts a program, as each machine has it: `python`, and a relative folder."""
-
-    args: tuple[str, ...]
-    cwd: str = ""
-
-
-def _words(args: Iterable[Any]) -> tuple[str, ...]:
-    return tuple([os.fsdecode(each).replace(sys.executable, "python") for each in args])
-
-
 ProcessScript = Callable[[], Coroutine[Any, Any, int]]
 """Runs a process, by the methods of Process, and returns its exit status."""
 
@@ -70,10 +59,15 @@ class Signalled(Exception):  # noqa: N818 - it ends a script, and no code sees i
 
 
 class Process:
-    """A scripted process. `status` is None while it runs, and then as `waitpid` returns it."""
+    """A scripted process. `status` is None while it runs, and then as `waitpid` returns it.
 
-    def __init__(self, processes: "Processes", start: Start, pid: int, group: int) -> None:
-        self.start = start
+    Its words and its folder are those of each machine: `python`, and a relative folder.
+    """
+
+    def __init__(
+        self, processes: "Processes", args: tuple[str, ...], cwd: str, pid: int, group: int
+    ) -> None:
+        self.args, self.cwd = args, cwd
         self.pid = pid
         self.group = group
         self.status: int | None = None
@@ -235,18 +229,21 @@ class Processes:
         self.children: dict[int, Process] = {}
         self._next_pid = FIRST_PID
 
-    def start(self, start: Start, *descriptors: int, group: int = -1) -> Process | None:
+    def start(
+        self, words: Iterable[Any], *descriptors: int, cwd: str = "", group: int = -1
+    ) -> Process | None:
         """Start a program in a group: -1: that of the agent, 0: its own. None if it is absent."""
         pid = self._next_pid
         group = os.getpgrp() if group < 0 else group or pid
-        process = Process(self, start, pid, group)
+        args = [os.fsdecode(each).replace(sys.executable, "python") for each in words]
+        process = Process(self, tuple(args), cwd, pid, group)
         script = self.launcher.launch(process)
         if script is None:
             return None
         self._next_pid += 1
         process.take(*descriptors)
         self.children[pid] = process
-        name = f"program {start.args[0]}"
+        name = f"program {process.args[0]}"
         process.fiber = threads_of(self.loop).start_fiber(name, process.run(script))
         return process
 
@@ -267,7 +264,7 @@ class Processes:
     def unfinished(self) -> Iterator[tuple[str, str]]:
         for each in self.children.values():
             if each.status is None and each.fiber is not None:
-                yield each.start.args[0], each.fiber.place
+                yield each.args[0], each.fiber.place
 
     def end(self) -> None:
         for each in self.children.values():
@@ -357,8 +354,8 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
     if f"{folder}/".startswith(f"{here}/"):  # a trace names no machine
         folder = folder[len(here) + 1 :]
     stdin, _, _, stdout, _, stderr = ends
-    start = Start(_words(words), folder)
-    started = processes.start(start, stdin, stdout, stderr, group=0 if new_session else group)
+    group = 0 if new_session else group
+    started = processes.start(words, stdin, stdout, stderr, cwd=folder, group=group)
     if started is None:
         if is_exempt(sys._getframe(1)):  # a question about the machine
             missing = os.fsdecode(words[0])
@@ -371,7 +368,7 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
 
 
 def _system(processes: Processes, command: Any) -> int:
-    started = processes.start(Start(_words(["sh", "-c", command])), -1, -1, -1)
+    started = processes.start(["sh", "-c", command], -1, -1, -1)
     assert started is not None  # a shell is always there
     return _waitpid(processes, started.pid, 0)[1]
 
