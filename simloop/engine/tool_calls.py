@@ -6,6 +6,7 @@ tool raises leaves this file. A call that waits for nothing costs no coroutine.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from simloop.messages import NO_RESULT, ToolCall, ToolMessage, ToolResult, ToolR
 from simloop.trace import entries
 from simloop.virtual.clock.tasks import Started
 from simloop.world.tools import Tool, read_again, read_arguments
-from simloop.world.tools_port import details_of, failed, unbroken
+from simloop.world.tools_port import Breaking, details_of, failed
 from simloop.world.world import World
 
 OPERATION_ABORTED = "Operation aborted"  # as pi-agent-core words it
@@ -308,7 +309,7 @@ class ToolCalls:
 
     async def _wait(self, started: Started, ready: ReadyCall) -> ToolResult:
         can_abort = self._flags_abort and ready.place not in self._deaf
-        breaking = self._cancellation.breaking if can_abort else unbroken
+        breaking: Breaking = self._cancellation.breaking if can_abort else nullcontext
         result = await self._port.wait(started, ready.call, ready.tool, breaking)
         return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
 

@@ -234,12 +234,7 @@ def _timed_out(timeout_ms: int) -> TimeoutError:
     return TimeoutError(f"timed out after {timeout_ms} ms")
 
 
-def unbroken(_: Timeout) -> contextlib.AbstractContextManager[None]:
-    """Let no abort break the timeout off."""
-    return contextlib.nullcontext()
-
-
-Breaking: TypeAlias = Callable[[Timeout], contextlib.AbstractContextManager[None]]
+Breaking: TypeAlias = Callable[[Timeout], contextlib.AbstractContextManager[object]]
 """A function that lets an abort break a timeout off while its block runs."""
 
 
@@ -321,7 +316,11 @@ class ToolsPort:
         return self.record(call, result)
 
     async def wait(
-        self, started: Started, call: ToolCall, tool: Tool, breaking: Breaking = unbroken
+        self,
+        started: Started,
+        call: ToolCall,
+        tool: Tool,
+        breaking: Breaking = contextlib.nullcontext,
     ) -> ToolResult | None:
         """Return the result of a tool that waits; None if an abort broke it off."""
         timeout_ms = tool.timeout_ms or self._timeout_ms
