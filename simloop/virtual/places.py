@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from simloop.virtual.real_world import LISTS, STARTS
+from simloop.virtual.real_world import LISTS, stack
 
 MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
@@ -117,7 +117,7 @@ def callers_place(frame: FrameType | None = None) -> str:
 def caller(frame: FrameType) -> tuple[CodeType, int] | None:
     """Return the code and the line of the place that `callers_place` names, for later use."""
     package = None
-    for each in _stack(frame):
+    for each in stack(frame):
         owner = _owner_of(each)
         if owner is _Owner.PROGRAM:
             return each.f_code, each.f_lineno
@@ -130,7 +130,7 @@ def place_in_program() -> str:
     """Return the place of the calling program, or else where a task of it waits."""
     caller = sys._getframe(1)
     loop: Any = asyncio._get_running_loop()
-    if not any(_owner_of(each) is _Owner.PROGRAM for each in _stack(caller)):
+    if not any(_owner_of(each) is _Owner.PROGRAM for each in stack(caller)):
         for task in getattr(loop, "unfinished", list)():
             place, _, owner = _wait_of(task)
             if owner is _Owner.PROGRAM:
@@ -140,7 +140,7 @@ def place_in_program() -> str:
 
 def askers_place(frame: FrameType | None = None) -> str:
     """Return the innermost place on the stack that is of no SDK and no HTTP client."""
-    return _askers(_stack(frame or sys._getframe(1)))
+    return _askers(stack(frame or sys._getframe(1)))
 
 
 def askers_place_in_task(task: asyncio.Task[Any]) -> str:
@@ -156,12 +156,6 @@ def _askers(frames: Iterable[Any]) -> str:
             if str(each.f_globals.get("__name__")).partition(".")[0] not in LISTS.clients:
                 break
     return place
-
-
-def _stack(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None and frame.f_code.co_qualname not in STARTS:
-        yield frame
-        frame = frame.f_back
 
 
 def is_of_the_program(namespace: dict[str, Any]) -> bool:

@@ -4,7 +4,7 @@
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
@@ -49,20 +49,26 @@ class _Lists(Struct, frozen=True):
 
 LISTS = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_Lists)
 ADVICE = LISTS.advice
-STARTS = frozenset({"VirtualLoop.run", "SimulatedThread.bootstrap"})
-"""The qualified names of the functions below all code of a simulation on a stack."""
+# The functions below all code of a simulation on a stack.
+_STARTS = frozenset({"VirtualLoop.run", "SimulatedThread.bootstrap"})
+
+
+def stack(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield the frames of a simulation, from the innermost to the first."""
+    while frame is not None and frame.f_code.co_qualname not in _STARTS:
+        yield frame
+        frame = frame.f_back
 
 
 def is_exempt(frame: FrameType | None) -> bool:
     """Return whether a debugger, a query about the machine or a repeated Ctrl-C calls."""
-    while frame is not None and frame.f_code.co_qualname not in STARTS:
-        name = str(frame.f_globals.get("__name__"))
+    for each in stack(frame):
+        name = str(each.f_globals.get("__name__"))
         root = name.partition(".")[0]
         if root in LISTS.debuggers or root in LISTS.machine or name == "simloop.cli.process":
             return True
-        if LISTS.asking_functions.get(root) == frame.f_code.co_name:
+        if LISTS.asking_functions.get(root) == each.f_code.co_name:
             return True
-        frame = frame.f_back
     return False
 
 

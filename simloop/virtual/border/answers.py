@@ -24,6 +24,7 @@ from msgspec import Struct
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.listener import report_sleep
 from simloop.virtual.clock.loop import THREADS, VirtualLoop, loop_here
+from simloop.virtual.real_world import stack
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.threads.scheduler import SimulatedThread, thread_here
 
@@ -35,7 +36,6 @@ _get_running_loop = asyncio._get_running_loop  # the public one raises
 _importlib: Any = importlib._bootstrap
 _LOCKS: dict[str, Any] = _importlib._module_locks  # has an entry during each import
 _LOAD = _importlib._load_unlocked.__code__
-_STEP = asyncio.Handle._run.__code__  # where a loop calls the program
 _GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
 # An instance of `random.Random` begins with that of its base class, which is written in C: what
 # every object has, and then the numbers of the generator, which own no memory. Its attribute
@@ -57,13 +57,8 @@ def stream_here(seeds: Seeds, name: str) -> random.Random:
 
 
 def is_importing() -> bool:
-    """Return whether an import is on the stack, in the current callback or thread of a run."""
-    frame = sys._getframe(1) if _LOCKS else None
-    while frame is not None and frame.f_code is not _STEP:
-        if frame.f_code is _LOAD:
-            return True
-        frame = frame.f_back
-    return False
+    """Return whether an import is on the stack."""
+    return bool(_LOCKS) and any(each.f_code is _LOAD for each in stack(sys._getframe(1)))
 
 
 GeneratorState = tuple[bytes, Any]

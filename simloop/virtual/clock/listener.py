@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from simloop.virtual.clock.instants import NEVER_S, SECOND_NS
 from simloop.virtual.places import callers_place
+from simloop.virtual.real_world import stack
 
 LEAST_NS = SECOND_NS
 """The shortest sleep and blocking call of which a listener hears: polls are shorter."""
@@ -93,12 +94,11 @@ def hear_timer(loop: Any, delay_s: float, callback: Any) -> None:
 
 def is_of_simloop(frame: Any) -> bool:
     """Return whether a call comes from simloop, behind asyncio, anyio and stand-ins."""
-    while frame is not None and frame.f_code.co_qualname != "VirtualLoop._run_once":
-        name = str(frame.f_globals.get("__name__", ""))
+    for each in stack(frame):
+        name = str(each.f_globals.get("__name__", ""))
         package = name.partition(".")[0]
         # A loop of simloop runs the callbacks of others, as the one of asyncio does.
-        is_loop = frame.f_code.co_qualname == "InnerLoop.run_forever"
+        is_loop = each.f_code.co_qualname == "InnerLoop.run_forever"
         if name not in _STAND_INS and package not in _WAITING and not is_loop:
             return package == "simloop"
-        frame = frame.f_back
     return False  # a timer of asyncio, such as that of a timeout

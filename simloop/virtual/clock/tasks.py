@@ -9,6 +9,7 @@ from types import CoroutineType, FrameType
 from typing import Any, cast
 
 from simloop.virtual.clock.listener import listener_of
+from simloop.virtual.real_world import stack
 
 _USUAL = frozenset({bool, int, float, str, bytes, list, tuple, dict})
 
@@ -49,11 +50,7 @@ def of_finalizer(caller: FrameType) -> bool:
 
 def is_of_finalizer(frame: FrameType | None) -> bool:
     """Return whether a `__del__` is on the stack."""
-    while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
-        if frame.f_code.co_name == "__del__":
-            return True
-        frame = frame.f_back
-    return False
+    return any(each.f_code.co_name == "__del__" for each in stack(frame))
 
 
 def dropped(coroutine: Any, loop: asyncio.AbstractEventLoop) -> asyncio.Task[Any]:

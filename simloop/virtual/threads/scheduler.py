@@ -30,7 +30,7 @@ from simloop.virtual.clock.instants import NEVER_NS
 from simloop.virtual.clock.listener import report_blocking
 from simloop.virtual.clock.loop import THREADS, VirtualLoop
 from simloop.virtual.places import caller, callers_place, place_of_code
-from simloop.virtual.real_world import is_exempt
+from simloop.virtual.real_world import is_exempt, stack
 
 _OF_THREAD = "_simulated_by_simloop"
 MOST_ENDS = 100
@@ -727,9 +727,8 @@ def _named(waits_for: Any, thread: SimulatedThread) -> str:
 
 def _is_idle(frame: FrameType | None, pools: str = "concurrent.futures.thread") -> bool:
     """Return whether the thread with this frame is a worker of a pool that waits for work."""
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__"))
+    for each in stack(frame):
+        module = str(each.f_globals.get("__name__"))
         if module.partition(".")[0] not in {"simloop", "threading", "queue"}:
             return module.startswith(pools)
-        frame = frame.f_back
     return False
