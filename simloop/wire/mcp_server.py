@@ -39,19 +39,19 @@ async def mcp_session(
     connection the caller opens another session. Raises ScenarioError without the package `mcp`, or
     outside of a run.
     """
-    mcp, memory = _package()
+    mcp = _package()
     world = world or current_world()
     if world is None:
         hint = "give the world that the agent gets: simloop.mcp_session(world)"
         raise ScenarioError("an MCP session needs the world of a run", key="world", hint=hint)
-    server = _Server(world.tools, world.model.loop.now_ns)
+    server = _Server(mcp, world.tools, world.model.loop.now_ns)
     is_open, is_dropped = True, False
     opened = OpenSession("mcp.ClientSession", server, callers_place(), lambda: not is_open)
     report_session(world.model.loop, opened)
     try:
         async with (
-            memory.create_client_server_memory_streams() as (client, (reading, writing)),
-            _running(server.run(mcp, reading, writing)),
+            mcp.shared.memory.create_client_server_memory_streams() as (client, (reading, writing)),
+            _running(server.run(reading, writing)),
             mcp.ClientSession(*client, **settings) as session,
         ):
             await session.initialize()
@@ -64,14 +64,14 @@ async def mcp_session(
         is_open = is_dropped
 
 
-def _package() -> tuple[Any, Any]:
+def _package() -> Any:
     try:
-        import mcp  # noqa: PLC0415 - an extra
-        from mcp.shared import memory  # noqa: PLC0415
+        import mcp.server.lowlevel  # noqa: PLC0415 - an extra
+        import mcp.shared.memory  # noqa: PLC0415
     except ImportError as error:
         hint = install_hint("mcp")
         raise ScenarioError("an MCP session needs the package mcp", hint=hint) from error
-    return mcp, memory
+    return mcp
 
 
 @contextlib.asynccontextmanager
@@ -87,34 +87,29 @@ async def _running(main: Any) -> AsyncIterator[None]:
 class _Server:
     """One connection. `opened_ns` is the time at which it was opened."""
 
-    def __init__(self, tools: ToolsPort, opened_ns: int) -> None:
+    def __init__(self, mcp: Any, tools: ToolsPort, opened_ns: int) -> None:
+        self._mcp, self._types = mcp, mcp.types
         self._tools = tools
         self._opened_ns = opened_ns
         self._client: Any = None  # set by the first request, which knows the session
         self._writing: Any = None
-        self._types: Any = None
         _check_names(tools)
 
-    async def run(self, mcp: Any, reading: Any, writing: Any) -> None:
-        from mcp.server.lowlevel import NotificationOptions  # noqa: PLC0415 - an extra
-
-        self._types, self._writing = mcp.types, writing
-        server = self._made(is_old=not hasattr(mcp, "Client"))
-        options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+    async def run(self, reading: Any, writing: Any) -> None:
+        self._writing, server = writing, self._made()
+        changes = self._mcp.server.lowlevel.NotificationOptions(tools_changed=True)
         notices = asyncio.create_task(self._tell_changes(), name="MCP list changes")
         try:
-            await server.run(reading, writing, options)
+            await server.run(reading, writing, server.create_initialization_options(changes))
         finally:
             notices.cancel()
 
-    def _made(self, *, is_old: bool) -> Any:
+    def _made(self) -> Any:
         """Make the package's server with the handlers of this one; version 1 sets them itself."""
-        from mcp.server.lowlevel import Server  # noqa: PLC0415 - an extra
-
-        new: Any = Server
-        if not is_old:
+        new, types = self._mcp.server.lowlevel.Server, self._types
+        if hasattr(self._mcp, "Client"):
             return new("simloop", on_list_tools=self._list, on_call_tool=self._call)
-        server, types = new("simloop"), self._types
+        server = new("simloop")
 
         async def list_tools(_: Any) -> Any:
             return types.ServerResult(await self._list(server.request_context, None))
