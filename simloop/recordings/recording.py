@@ -76,11 +76,13 @@ class Recording(Struct):
 
     `lacks` are nouns for the comment in the scenario. `skipped` counts what was left out, by
     reason, and `removed` the secrets, by kind. `system_prompt` and `tools` are those of a
-    format that has them apart from requests.
+    format that has them apart from requests. `loop` is the design that behaves as the program that
+    has written it.
     """
 
     name: str
     format: str
+    loop: str = ""
     records: list[Record] = field(default_factory=list)
     lacks: tuple[str, ...] = ()
     system_prompt: str = ""

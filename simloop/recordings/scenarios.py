@@ -191,6 +191,7 @@ class _Maker:
         keys: dict[str, Any] = {
             "title": f"It goes as in {self._recording.name}.",
             "recorded": self._recording.name,
+            "loop": self._recording.loop,
             **engine,
             "prompt": prompts[0].text if prompts else NO_PROMPT,
             "then": [_then(*each) for each in zip_longest(prompts[1:], agent.waits_ns[1:])],
@@ -322,7 +323,8 @@ def _for_an_engine(agent: _Agent, recording: Recording) -> tuple[list[ModelCall]
             calls.append(ModelCall(ABORTED))
             over.append(False)
     keys: dict[str, Any] = {"limits": _limits(agent, runs, most)}
-    keys["context"] = {"over": over if True in over else [False]}
+    if not recording.loop.startswith("pi"):  # it has no compaction
+        keys["context"] = {"over": over if True in over else [False]}
     if waits := [call.waited_ns for call in agent.calls if call.waited_ns]:
         keys["retry"] = {"initial_delay": _time(waits[0]), "max_delay": _time(max(waits))}
     if any(run[-1].message is not None and not run[-1].message.text for run in runs):

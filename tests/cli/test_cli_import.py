@@ -4,6 +4,7 @@ from pathlib import Path
 
 from claudecode import Lines, with_a_sub_agent
 from commandline import Cli
+from sessions import FILES
 
 from simloop.scenario.loader import load_scenario
 
@@ -40,10 +41,10 @@ def test_each_recording_in_a_folder_is_a_scenario_in_the_same_place(cli: Cli) ->
     cli.file("logs/shop/s1.jsonl", made.text)
     cli.file("logs/shop/s1/subagents/agent-a7.jsonl", sub.text)
     cli.file("logs/shop/s1/tool-results/t.txt", "no recording")
-    cli.file("logs/other.jsonl", Lines(sessionId="s2").user("Hi").reply("m1", "Hello.").text)
+    cli.file("logs/other.pi.jsonl", (FILES / "pi.jsonl").read_text())
     result = cli("import", "logs", "-o", "made")
     assert result.exit_code == 0
-    assert result.stdout.split() == ["made/other.simloop.yaml", "made/shop/s1.simloop.yaml"]
+    assert result.stdout.split() == ["made/other.pi.simloop.yaml", "made/shop/s1.simloop.yaml"]
     assert "logs: files that are no recordings: 1\n" in result.stderr
     assert [*load_scenario("made/shop/s1.simloop.yaml").models] == ["a7"]
     checked = cli("check", "made")

@@ -1,0 +1,68 @@
+"""Sessions of pi: a tree of entries with messages, their ends, and two times for each reply."""
+
+from itertools import pairwise
+from typing import Any
+
+from simloop.messages import AssistantMessage, ToolMessage
+from simloop.recordings.dialects import messages_of, usage_in
+from simloop.recordings.failures import ABORTED, failure_keys
+from simloop.recordings.files import RecordingFile, mapping, time_ns, word
+from simloop.recordings.recording import Compacted, ModelCall, Recording
+from simloop.recordings.sessions import LACKS, Session, newest_branch
+
+_LOOP = "pi@0.87.1"
+_MS = 10**6
+
+
+def read(file: RecordingFile, recording: Recording) -> None:
+    """Add the records of a session. Version 1 has no tree."""
+    recording.lacks = LACKS
+    session = Session(recording)
+    entries = [each for each in file.objects(recording) if word(each[1], "type") != "session"]
+    branch = newest_branch(
+        (line, word(value, "id"), [word(value, "parentId")]) for line, value in entries
+    )
+    for line, value in entries:
+        kind = word(value, "type")
+        if line not in branch:
+            recording.leave_out("an entry of another branch")
+        elif kind == "message":
+            _tell(session, recording, value)
+        elif kind == "compaction":
+            session.compacted(word(value, "summary"), time_ns(value.get("timestamp")))
+        else:
+            recording.leave_out_type("an entry", kind)
+    session.end()
+    if not any(_needs_another_loop(*pair) for pair in pairwise([None, *recording.records])):
+        recording.loop = _LOOP
+
+
+def _tell(session: Session, recording: Recording, entry: dict[str, Any]) -> None:
+    message = mapping(entry, "message")
+    began_ns = time_ns(message.get("timestamp"), _MS)
+    at_ns = time_ns(entry.get("timestamp")) or began_ns
+    _, read = messages_of([message])
+    if not read:
+        recording.leave_out(f"a message of the role {word(message, 'role')[:40] or '(none)'}")
+    for said in read:
+        if isinstance(said, ToolMessage):
+            session.result(said, at_ns)
+        elif not isinstance(said, AssistantMessage):
+            session.prompt(said.text, at_ns)
+        else:
+            end, failure = word(message, "stopReason"), None
+            if end in ("error", "aborted"):
+                told = failure_keys("", word(message, "errorMessage"))
+                failure = ABORTED if end == "aborted" else told
+            session.reply(
+                said, at_ns, finish="" if end in ("stop", "toolUse") else end, failure=failure,
+                usage=usage_in(message.get("usage")), began_ns=began_ns,
+            )  # fmt: skip
+            if end == "aborted":
+                session.end()
+
+
+def _needs_another_loop(before: Any, record: Any) -> bool:
+    """Return whether a record is a compaction or a retry, which the loop of pi does not make."""
+    failed = isinstance(before, ModelCall) and before.message is None
+    return isinstance(record, Compacted) or (failed and isinstance(record, ModelCall))
