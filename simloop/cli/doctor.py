@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 import click
 
@@ -21,35 +21,31 @@ ANSWERED = Path(__file__).with_name("answered.json")
 """The HTTP clients and the wire formats that a run answers; tests/regenerate.py writes it."""
 
 
-class CheckResult(NamedTuple):
-    """The result of a check; `detail` describes it, or gives the remedy."""
-
-    ok: bool
-    subject: str
-    detail: str
+CheckResult: TypeAlias = tuple[bool, str, str]
+"""Whether a check has passed, its subject, and what it found, or the remedy."""
 
 
 @click.command("doctor")
 def command() -> int:
     """Check that simloop works on this machine. The exit code is 1 if a check fails."""
     results = []
-    for result in _checks():
-        results.append(result)
-        word = verdict_word("ok" if result.ok else "FAILED", len("FAILED"))
-        out(f"{word}  {plain(result.subject):<18}  {plain(result.detail)}")
-    wrong = sum(not result.ok for result in results)
+    for ok, subject, detail in _checks():
+        results.append(ok)
+        word = verdict_word("ok" if ok else "FAILED", len("FAILED"))
+        out(f"{word}  {plain(subject):<18}  {plain(detail)}")
+    wrong = results.count(False)
     out("all is well" if not wrong else f"{wrong} of {len(results)} checks failed")
     return 1 if wrong else 0
 
 
 def _checks() -> Iterator[CheckResult]:
     python = f"{platform.python_version()} ({sys.executable})"
-    yield CheckResult(ok=True, subject="Python", detail=python)
+    yield True, "Python", python
     yield _installed()
     yield _scenarios()
     for subject, (requests, package, tested) in json.loads(ANSWERED.read_text("utf-8")).items():
         detail = f"{requests}; tested with {package} {', '.join(tested)}; {_installed_of(package)}"
-        yield CheckResult(ok=True, subject=subject, detail=detail)
+        yield True, subject, detail
 
 
 def _installed_of(package: str) -> str:
@@ -65,8 +61,8 @@ def _installed() -> CheckResult:
         version = metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         detail = f"runs from {folder}, but is not installed; try: pip install {folder}"
-        return CheckResult(ok=False, subject="simloop", detail=detail)
-    return CheckResult(ok=True, subject="simloop", detail=f"{version} ({folder})")
+        return False, "simloop", detail
+    return True, "simloop", f"{version} ({folder})"
 
 
 def _scenarios() -> CheckResult:
@@ -82,5 +78,5 @@ def _scenarios() -> CheckResult:
         run(load_scenario(listed[0].path))
     except (SimloopError, ImportError, OSError) as error:
         detail = str(error) or type(error).__name__
-        return CheckResult(ok=False, subject="scenarios", detail=detail)
-    return CheckResult(ok=True, subject="scenarios", detail=f"{len(listed)} in {folder}")
+        return False, "scenarios", detail
+    return True, "scenarios", f"{len(listed)} in {folder}"

@@ -110,9 +110,6 @@ def find_folder(name: str) -> Path | None:
 
 def name_of(path: str | Path) -> str:
     """Return the name of the bundled scenario in the file at `path`; empty for other files."""
-    known = _names_in(bundled_folder()).get(str(path))
-    if known is not None:
-        return known
     try:
         inside = Path(path).resolve().relative_to(bundled_folder())
     except (OSError, ValueError):
@@ -130,11 +127,6 @@ def _paths_in(folder: Path) -> dict[str, Path]:
         path.relative_to(folder).as_posix().removesuffix(SUFFIX): path
         for path in sorted(folder.rglob(f"*{SUFFIX}"))
     }
-
-
-@cache
-def _names_in(folder: Path) -> dict[str, str]:
-    return {str(path): name for name, path in _paths_in(folder).items()}
 
 
 def expectations(
