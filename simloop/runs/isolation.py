@@ -6,6 +6,7 @@ any other becomes an exception of the same name, because its class may be known 
 
 import builtins
 import contextlib
+import copyreg
 import ctypes
 import gc
 import io
@@ -163,7 +164,7 @@ def _described(status: int) -> str:
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, SimloopError):
-            return _error_again, (type(value), value.args, vars(value))
+            return copyreg.__newobj__, (type(value), *value.args), vars(value)  # type: ignore[attr-defined]
         if isinstance(value, BaseException):
             kind, message = type(value), message_of(value)
             args: tuple[Any, ...] = (message,)
@@ -183,13 +184,6 @@ def _pickled(told: tuple[bool, Any]) -> bytes:
     data = io.BytesIO()
     _Pickler(data, pickle.HIGHEST_PROTOCOL).dump(told)
     return data.getvalue()
-
-
-def _error_again(kind: type[SimloopError], args: tuple[Any, ...], state: Any) -> SimloopError:
-    error = kind.__new__(kind)
-    error.args = args
-    vars(error).update(state)
-    return error
 
 
 def _foreign(name: str, args: tuple[Any, ...], message: str) -> BaseException:

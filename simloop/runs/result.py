@@ -4,7 +4,7 @@ The text of models, tools and exceptions in an account passes through `escape`.
 """
 
 import operator
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Self
@@ -616,10 +616,8 @@ def last_raised(raised: Sequence[UserError]) -> Iterator[str]:
 
 def refused_lines(trace: LoopTrace) -> Iterator[str]:
     """Yield a line for each thing that the world refused, and that the scenario does not name."""
-    found: dict[tuple[str, str, str], int] = {}
-    for each in looptrace.refused(trace.entries):
-        key = each.what, each.asked, each.place
-        found[key] = found.get(key, 0) + 1
+    refused = looptrace.refused(trace.entries)
+    found = Counter((each.what, each.asked, each.place) for each in refused)
     if found:
         yield "refused, because the scenario does not have it (see offline and absent):"
     for (what, asked, place), count in found.items():

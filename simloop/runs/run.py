@@ -75,9 +75,8 @@ class Simulation:
         self.loop = plan.loop
         self.python = plan.python
         self.expected = plan.expected
-        seed = given.get("seed")
-        seed = plan.given.get("seed") if seed is None else seed
-        self.seeds = Seeds(plan.scenario.seed if seed is None else seed)
+        stated = given.get("seed"), plan.given.get("seed"), plan.scenario.seed
+        self.seeds = Seeds(next(seed for seed in stated if seed is not None))
         self.trace = looptrace.LoopTrace(plan.header(self.seeds.seed))
         self.scripts = Scripts(plan, self.seeds, self.trace)
         self.settings = plan.settings(self.seeds)
