@@ -79,29 +79,8 @@ class OpencodeOptions(Checked, at="loops.opencode"):
     """An abort is seen wherever the run waits, and no call is made after it (1.18.34)."""
 
 
-_USELESS = "a compaction that gains nothing does not end the run"
-_ANY_FINISH = "the loop runs the calls of a reply with any finish reason"
-_DEVIATES = {
-    "max-steps-per-round-enforced": ("", "the loop counts each reply as one step"),
-    "overflows-force-compaction": ("", "a reply that was cut off ends the run"),
-    "useless-replies-count-as-errors": ("", "an unknown finish reason leads to a further request"),
-    "last-message-role": ("", "a note, or an unfinished reply, is the last message"),
-    "no-tools-for-broken-replies": ("", _ANY_FINISH),
-    "broken-replies-end-runs": ("", "the loop goes on after some replies with such a finish"),
-    "newest-user-message-sent": ("", "a forced compaction replaces a prompt that stands alone"),
-    "no-incomplete-replies-in-context": ("", "a reply without a finish reason keeps its text"),
-    "completed-after-a-complete-reply": ("", "every known finish reason ends the run"),
-    "useless-compaction-ends-run": ("compact_without_progress", _USELESS),
-    "nothing-starts-after-stop": ("-abort_at_once", "an abort is seen only before the next step"),
-    "outcome-matches-stop": ("-abort_at_once", "a run may end before it sees the abort"),
-    "stopped-run-ends-in-time": ("-abort_at_once", "an abort waits for the reply or the tools"),
-    "replies-with-calls-kept": ("keep_failed", "a failed reply stays without its text"),
-    "no-empty-replies-sent": ("keep_failed keep_thoughts", "such a reply stays as an empty one"),
-    "completed-without-open-calls": ("-calls_go_on", "`stop` ends the run also with calls"),
-}
-
 _PROGRAM: Any = json.loads(Path(__file__).with_name("opencode.json").read_text("utf-8"))
-"""The options of versions of the real program, and words that it knows."""
+"""The options of versions of the real program, words that it knows, and deviations."""
 VERSIONS: Mapping[str, OpencodeOptions] = {
     version: OpencodeOptions(**options) for version, options in _PROGRAM["versions"].items()
 }
@@ -193,7 +172,7 @@ class OpencodeLoop(machine.Design):
 
     name = "opencode"
     legal = LEGAL
-    deviates = _DEVIATES
+    deviates = _PROGRAM["deviates"]
 
     def __init__(
         self, limits: Limits | None = None, options: OpencodeOptions | None = None

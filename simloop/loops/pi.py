@@ -26,18 +26,6 @@ from simloop.messages import FinishReason, Outcome, Queue
 Delivery: TypeAlias = Literal["one-at-a-time", "all"]
 """The number of queued messages that are taken at a time."""
 
-_DEVIATES = {
-    "retries-match-policy": ("", "the loop has no retry"),
-    "max-steps-per-round-enforced": ("", "the loop counts no steps"),
-    "overflows-force-compaction": ("", "a request that is too long ends the run"),
-    "no-empty-replies-sent": ("", "the loop keeps each reply, also an empty one"),
-    "useless-compaction-ends-run": ("", "a compaction need not help"),
-    "completed-after-a-complete-reply": ("", "every reply without calls completes the run"),
-    "no-tools-for-broken-replies": ("-refuse_cut_calls", "calls of a cut-off reply are run"),
-    "no-incomplete-replies-in-context": ("resend_failed", "an unfinished reply is sent again"),
-    "completed-without-open-calls": ("terminate", "tool results may complete the run"),
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiOptions(Checked, at="loops.pi"):
@@ -122,7 +110,7 @@ class PiLoop(machine.Design):
 
     name = "pi"
     legal = LEGAL
-    deviates = _DEVIATES
+    deviates = _PROGRAM["deviates"]
     bounds: Mapping[str, Bound] = {}
 
     def __init__(self, limits: Limits | None = None, options: PiOptions | None = None) -> None:

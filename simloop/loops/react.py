@@ -4,8 +4,10 @@ A round is one model call and at most one function call, and `max_rounds` of the
 bound. docs/loops.md says where the document and the real program differ.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from annotated_types import Ge
@@ -37,21 +39,6 @@ TOO_MANY_ROUNDS = "Max tool call rounds exceeded"
 _CALL = (effects.CallModel(),)
 _KEEP = (effects.CloseStep(keep=True),)
 
-_NO_COMPACTION = ("", "the loop never shortens its history")
-_ANY_FINISH = ("", "the design ignores the finish reason of a reply")
-_DEVIATES = {
-    "retries-match-policy": ("", "the loop has no retry"),
-    "overflows-force-compaction": _NO_COMPACTION,
-    "max-steps-per-round-enforced": ("", "the loop counts rounds, not the steps of a reply"),
-    "no-empty-replies-sent": ("", "the loop keeps each reply, also an empty one"),
-    "no-tools-for-broken-replies": _ANY_FINISH,
-    "no-incomplete-replies-in-context": _ANY_FINISH,
-    "broken-replies-end-runs": _ANY_FINISH,
-    "completed-after-a-reply": _ANY_FINISH,
-    "completed-after-a-complete-reply": _ANY_FINISH,
-    "replies-with-calls-kept": ("-all_calls", "the loop keeps only the first of several calls"),
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReactOptions(Checked, at="loops.react"):
@@ -68,7 +55,7 @@ class ReactLoop(machine.Design):
 
     name = "react"
     legal = LEGAL
-    deviates = _DEVIATES
+    deviates = json.loads(Path(__file__).with_name("react.json").read_text("utf-8"))["deviates"]
     unsupported: Mapping[Feature, str] = {
         Feature.HOOKS: "react has no hooks",
         Feature.ABORT: "react has no way to stop a run",

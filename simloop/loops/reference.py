@@ -10,8 +10,10 @@ decides about a reply before any of its calls runs, so that running a truncated 
 """
 
 import functools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 from simloop.kernel import effects, machine, policies, signals, states
 from simloop.kernel.checks import Checked
@@ -22,26 +24,6 @@ from simloop.kernel.retry import ExponentialBackoff, StatusRetry
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import ReplyFacts
 from simloop.messages import FinishReason, Outcome
-
-_UNFINISHED = "a stream without a finish reason completes the run"
-_DEVIATES = {
-    "last-message-role": ("-drop_unused_text -missing_calls_fail", "the context keeps unused text"),
-    "no-tools-for-broken-replies": ("-refuse_cut_calls", "calls are run with any finish reason"),
-    "nothing-starts-after-stop": ("-abort_in_backoff", "an abort in a backoff waits for a call"),
-    "outcome-matches-stop": ("-abort_in_backoff", "a run may end before it sees the abort"),
-    "stopped-run-ends-in-time": ("-abort_in_backoff -isolate_hooks", "a backoff delays an abort"),
-    "replies-with-calls-kept": ("-keep_stopped_step", "no message of a stopped step is kept"),
-    "completed-without-open-calls": ("-calls_go_on", "`stop` ends the run also with calls"),
-    "no-incomplete-replies-in-context": ("-unfinished_fails", _UNFINISHED),
-    "completed-after-a-reply": ("-unfinished_fails", _UNFINISHED),
-    "completed-after-a-complete-reply": ("-unfinished_fails", _UNFINISHED),
-    "useless-replies-count-as-errors": (
-        "-missing_calls_fail -empty_reply_fails -unfinished_fails",
-        "a useless reply ends the run, or leads to a further step",
-    ),
-    "overflows-force-compaction": ("-overflow_compacts", "an overflow is an error like any other"),
-    "max-steps-per-round-enforced": ("-bound_bursts", "nothing bounds the steps of one reply"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +151,7 @@ class ReferenceLoop(machine.Design):
     """The machine. `limits` are part of it: equal runs of one machine behave equally."""
 
     name = "reference"
-    deviates = _DEVIATES
+    deviates = json.loads(Path(__file__).with_name("reference.json").read_text("utf-8"))["deviates"]
 
     def __init__(
         self, limits: Limits | None = None, options: ReferenceOptions | None = None
