@@ -8,7 +8,8 @@ import difflib
 import json
 import re
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -25,15 +26,9 @@ _MAPPING = frozenset({"model_type", "dataclass_type", "dict_type", "model_attrib
 _WHOLE_NUMBER = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
 _WORD = re.compile(r"'([^']*)'")
 
-_EITHER = {
-    "say": ("must be a text or a list of texts", ""),
-    "think": ("must be a text or a list of texts", ""),
-    "call": (
-        "must be a mapping from tools to their arguments, or a list of such mappings",
-        "such as {read_file: {path: README.md}}",
-    ),
-    "times": ("must be a whole number from 1, or always", ""),
-}
+_WORDS: Any = json.loads(Path(__file__).with_name("mistakes.json").read_text("utf-8"))
+_SIMPLE: Mapping[str, str] = _WORDS["errors of pydantic 2"]
+_EITHER: Mapping[str, tuple[str, str]] = _WORDS["keys of a reply with two forms"]
 """Keys of a reply with two forms; pydantic reports both, and neither report alone helps."""
 
 
@@ -68,17 +63,6 @@ def wording(error: Any) -> tuple[str, str]:
         return f"must be {limits['expected']}", did_you_mean(str(given), words)
     simple = _SIMPLE.get(kind, error["msg"].removeprefix("Value error, "))
     return simple.format_map(limits) if kind in _SIMPLE else simple, ""
-
-
-_SIMPLE = {
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be less than {lt}",
-    "finite_number": "must be a finite number",
-}
 
 
 def _quotes(given: Any) -> str:
