@@ -20,7 +20,7 @@ from simloop.world import program_scripts
 from simloop.world.chance import FaultSites
 from simloop.world.faults import PROGRAM_FAULTS, SiteFault, Stage
 from simloop.world.files import Files
-from simloop.world.program_scripts import Completed, ProgramAnswer, ProgramScript
+from simloop.world.program_scripts import ProgramAnswer, ProgramCall, ProgramFunction, ProgramScript
 from simloop.world.shell import MISUSED, UNKNOWN, Shell, Write, is_simple_command, is_whole, knows
 from simloop.world.user_functions import UserError, describe, keep
 
@@ -111,39 +111,35 @@ class _Running:
 
     async def play(self, script: ProgramScript, args: Sequence[str]) -> int:
         data = await self._process.read_input() if script.reads else self._process.take_input()
-        text = self._note_input(data)
-        code = await self.answer(script, args, text, self._write)
+        call = ProgramCall(tuple(args), self._note_input(data))
+        code = await self.answer(script, call, self._write)
         self._note_input(self._process.take_input())
         return code
 
-    async def answer(
-        self, script: ProgramScript, args: Sequence[str], text: str, write: Write
-    ) -> int:
+    async def answer(self, script: ProgramScript, call: ProgramCall, write: Write) -> int:
         """Play an answer, and return the exit status. Raises Signalled."""
-        script.calls.append(program_scripts.ProgramCall(tuple(args), text))
+        script.calls.append(call)
         port = self._port
         drawn = None if port.sites is None else port.sites.drawn(PROGRAM_FAULTS)
         if drawn and Stage.LATE in drawn:
             await self._process.sleep(port.play(drawn[Stage.LATE]).takes_ns)
         if drawn and Stage.INSTEAD in drawn:  # another call gets the answer of the script
-            return await self._whole(port.play(drawn[Stage.INSTEAD]), args, text, write)
+            return await self._whole(port.play(drawn[Stage.INSTEAD]), call, write)
         cut = drawn.get(Stage.AMID) if drawn else None
-        answer = script.take(text, uses_up=cut is None)
+        answer = script.take(call.stdin, uses_up=cut is None)
         if answer is None:
-            await write("stderr", f"{args[0]}: no answer of the script fits this input\n")
+            await write("stderr", f"{call.args[0]}: no answer of the script fits this input\n")
             return 1
         if cut is not None:
             await self._pieces(answer, write, is_cut=True)
             raise Signalled(port.play(cut).signal)
-        return await self._whole(answer, args, text, write)
+        return await self._whole(answer, call, write)
 
-    async def _whole(
-        self, answer: ProgramAnswer, args: Sequence[str], text: str, write: Write
-    ) -> int:
+    async def _whole(self, answer: ProgramAnswer, call: ProgramCall, write: Write) -> int:
         process = self._process
         process.ignores = answer.ignores
         if answer.function is not None:
-            return await self._of_function(answer.function, args, text, write)
+            return await self._of_function(answer.function, call, write)
         await self._pieces(answer, write, is_cut=False)
         if answer.hangs:
             await process.hang()
@@ -162,27 +158,23 @@ class _Running:
             if is_cut or not answer.endless:
                 return
 
-    async def _of_function(
-        self,
-        function: program_scripts.ProgramFunction,
-        args: Sequence[str],
-        text: str,
-        write: Write,
-    ) -> int:
-        given = (tuple(args), text) if program_scripts.takes_input(function) else (tuple(args),)
+    async def _of_function(self, function: ProgramFunction, call: ProgramCall, write: Write) -> int:
+        name, takes_input = call.args[0], program_scripts.takes_input(function)
+        given = (call.args, call.stdin) if takes_input else (call.args,)
         try:
-            made = await self._process.call(partial(function, *given), args[0])
+            made = await self._process.call(partial(function, *given), name)
         except SimloopError as error:
             self._recorder.keep(error)
             raise
         except Exception as error:  # noqa: BLE001 - it is the user's code
-            keep(self._port.raised, f"the program {args[0]}", error)
+            keep(self._port.raised, f"the program {name}", error)
             await write("stderr", f"{describe(error)}\n")
             return 1
-        done: Any = made if isinstance(made, Completed) else Completed(made or "")
+        end = program_scripts.Completed
+        done: Any = made if isinstance(made, end) else end(made or "")
         if not all(isinstance(each, str | bytes) for each in (done.stdout, done.stderr)):
             hint = "return a Completed, a text, or None"
-            raise ScenarioError(f"the function of {args[0]} returned no text", hint=hint)
+            raise ScenarioError(f"the function of {name} returned no text", hint=hint)
         for stream, output in (("stdout", done.stdout), ("stderr", done.stderr)):
             await write(stream, output)
         if done.exit < 0:
@@ -234,7 +226,7 @@ class _Running:
         script = self._port.find(words)
         if script is not None and not script.is_shell:
             try:
-                return await self.answer(script, words, text, write)
+                return await self.answer(script, ProgramCall(tuple(words), text), write)
             except Signalled as error:
                 return 128 + int(error.args[0])
         if knows(words[0]) and (self._port.has_files or words[0] in _WITHOUT_FILES):
