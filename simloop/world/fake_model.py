@@ -56,22 +56,17 @@ class IteratedStream:
 class TimedStream(IteratedStream):
     """A stream of timed parts."""
 
-    __slots__ = ("_due", "_ended", "_later", "_timed")
+    __slots__ = ("_due", "_ended", "_known", "_later", "_timed")
 
     def __init__(self, timed: Iterable[TimedPart]) -> None:
+        self._known = timed if isinstance(timed, list | tuple) else ()  # not of a generator
         self._timed = iter(timed)
         self._due: Part | None = None  # the part that `wait` has waited for
         self._later: TimedPart | None = None
         self._ended = False
 
     def ahead(self) -> Finish | None:
-        try:
-            rest = copy.copy(self._timed)  # a generator cannot be copied
-        except TypeError:
-            return None
-        next_one = (self._later or (0, None))[1]
-        known = (self._due, next_one, *(part for _, part in rest))
-        return next((part for part in known if type(part) is Finish), None)
+        return next((part for _, part in self._known if type(part) is Finish), None)
 
     def due(self) -> Iterator[Part]:
         if self._due is not None:

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -316,11 +317,7 @@ class ToolsPort:
         return self.record(call, result)
 
     async def wait(
-        self,
-        started: Started,
-        call: ToolCall,
-        tool: Tool,
-        breaking: Breaking = contextlib.nullcontext,
+        self, started: Started, call: ToolCall, tool: Tool, breaking: Breaking = nullcontext
     ) -> ToolResult | None:
         """Return the result of a tool that waits; None if an abort broke it off."""
         timeout_ms = tool.timeout_ms or self._timeout_ms
