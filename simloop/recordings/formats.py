@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simloop.errors import ScenarioError
-from simloop.recordings import atif, claude_code, codex, har, otel, pi, sse, vcr
+from simloop.recordings import atif, claude_code, codex, har, opencode, otel, pi, sse, vcr
 from simloop.recordings.files import RecordingFile
 from simloop.recordings.recording import Recording
 
@@ -29,6 +29,7 @@ FORMATS = tuple(
          r'^\{(?=.*"type":)(?=.*"(uuid|isSidechain)":).*"sessionId":', claude_code.read),
         ("codex", "a Codex rollout", r'^\{(?=.*"timestamp":)(?=.*"type":).*"payload":', codex.read),
         ("pi", "a pi session", r'^\{(?=.*"type": ?"session").*"cwd":', pi.read),
+        ("opencode", "an opencode session", r'"sessionID":', opencode.read),
         ("vcr", "a VCR cassette", r'^interactions:|"interactions"|^\[\[interactions', vcr.read),
         ("har", "HAR 1.2", r'"log"[\s\S]*"entries"', har.read),
         ("atif", "an ATIF trajectory", r'"schema_version": ?"ATIF-v', atif.read),

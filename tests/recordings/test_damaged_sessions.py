@@ -28,6 +28,8 @@ SESSIONS = {
     "claude-code": _claude(),
     "codex": (FILES / "codex.jsonl").read_text(),
     "pi": (FILES / "pi.jsonl").read_text() + (FILES / "pi-lost.jsonl").read_text(),
+    "opencode": (FILES / "opencode-run.jsonl").read_text(),
+    "export": (FILES / "opencode-export.json").read_text(),
 }
 ODD: list[Any] = [
     None, True, -1, 0, 7.5, 1e300, 10**30, "", "x" * 50, "2026-99-99", [], [[]], [None, 3, "a"], {},
