@@ -4,12 +4,14 @@ Every run has exactly one prompt entry and, with an outcome, one end entry.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from msgspec.structs import astuple
 
+from simloop.engine.machine_agent import MachineAgent
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.kernel.signals import AbortRequested
@@ -31,15 +33,21 @@ UNSEEN = "a task or a callback of the agent, and no code looked at it"
 """The origin of an exception that asyncio only logs."""
 
 
-class Performer(Protocol):
-    """An agent in a conversation; the engine's and `OwnAgent` are the two kinds."""
+class OwnAgent:
+    """An agent of the user's own: an exception ends it as failed, unless it was asked to stop."""
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Return the conversation so far; that of an agent of the user's own is not known."""
+    messages: tuple[Message, ...] = ()
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
 
     async def answer(self, prompt: str, world: World) -> Ending:
-        """Run one prompt to its outcome."""
+        with recorded(world) as code:
+            return await _ending_of(self._agent, prompt, world, code)
+
+
+Performer: TypeAlias = MachineAgent | OwnAgent
+"""An agent in a conversation: one that the engine drives, or the user's own."""
 
 
 async def run_prompt(agent: Performer, prompt: str, world: World) -> Ending:
@@ -53,19 +61,6 @@ async def run_prompt(agent: Performer, prompt: str, world: World) -> Ending:
     *said, counters, status = astuple(ending)
     recorder.record(entries.Ended, *said, loop.now_ns - start_ns, counters, status)
     return ending
-
-
-class OwnAgent:
-    """An agent of the user's own: an exception ends it as failed, unless it was asked to stop."""
-
-    messages: tuple[Message, ...] = ()
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-
-    async def answer(self, prompt: str, world: World) -> Ending:
-        with recorded(world) as code:
-            return await _ending_of(self._agent, prompt, world, code)
 
 
 async def _ending_of(agent: Agent, prompt: str, world: World, code: AgentRecord) -> Ending:
@@ -182,7 +177,7 @@ class Timetable:
         self._start_ns = self._loop.now_ns
         self._triggers: dict[str, Trigger] = {}
         self._acts: dict[tuple[str, int], list[Callable[[], None]]] = {}
-        self._seen: dict[str, int] = {}  # of the awaited entries
+        self._seen = Counter[str]()  # the entries, by their names
         if scenario.queue or scenario.abort is not None:
             self._triggers = scenario.triggers()
             self._schedule(scenario, world)
@@ -202,16 +197,13 @@ class Timetable:
         self._user.plan(planned)
 
     def _set(self, trigger: Trigger, act: Callable[[], None]) -> None:
-        self._seen.setdefault(str(trigger.after), 0)
         self._acts.setdefault((str(trigger.after), trigger.nth), []).append(act)
 
     def _see(self, entry: AnyEntry) -> None:
-        seen = self._seen
         for name in _NAMES[type(entry)]:
-            if name in seen:
-                seen[name] += 1
-                for act in self._acts.get((name, seen[name]), ()):
-                    self._loop.call_soon(act)
+            self._seen[name] += 1
+            for act in self._acts.get((name, self._seen[name]), ()):
+                self._loop.call_soon(act)
 
     def plan_abort(self, *, first: bool) -> None:
         """Plan the abort of the run that begins, unless its time was in an earlier run."""
@@ -227,4 +219,4 @@ class Timetable:
     def _has_come(self, trigger: Trigger) -> bool:
         if trigger.at is not None:
             return trigger.at <= self._loop.now_ns - self._start_ns
-        return self._seen.get(str(trigger.after), 0) >= trigger.nth
+        return self._seen[str(trigger.after)] >= trigger.nth
