@@ -164,6 +164,7 @@ def _cuts() -> Iterator[Circumstance]:
         ("blank", {"say": " "}, False),
         ("only a thought", {"think": "Hm.", "finish": "stop"}, False),
         ("no calls", {"say": "Let me look.", "finish": "tool_calls"}, True),
+        ("cut again and again", {"say": "Some words", "finish": "length", "times": 3}, False),
         ("cut amid a thought", {"think": "Hm", "finish": "length"}, False),
         ("filtered without words", {"finish": "content_filter"}, False),
     ):

@@ -5,6 +5,7 @@ faulty loop does not break it in a run of the scenario alone.
 """
 
 import asyncio
+import importlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from msgspec import Struct
 
 from simloop import Scenario
+from simloop.check.invariants.judge import add_invariants, in_module
 from simloop.check.trial import Failure, Rules, Until, Verdict, failure_of, only, verify
 from simloop.fuzz.search import FoundFailure, Search
 from simloop.fuzz.shrink import shrink
@@ -57,6 +59,7 @@ def searched(fault: Fault, number: int, seconds: float) -> Trial:
     """The arm that searches generated worlds, for so many seconds of computing."""
     loop = fault.given_loop()
     alone: RunOptions = {"loop": loop}
+    add_own_invariants(fault)
     with applied(fault):
         search = _SearchHere(
             loop, seed=number, scenarios=course_of(fault), breaches=fault.part == "agent"
@@ -81,6 +84,13 @@ def searched(fault: Fault, number: int, seconds: float) -> Trial:
             trial.replies = -1 if shrunk is None else len(shrunk.scenario.model)
         return trial
     return Trial(search.runs, search.cpu_s, alarms=tuple(alarms))
+
+
+def add_own_invariants(fault: Fault) -> None:
+    """Judge what the author of an agent states beside it, as `--invariants MODULE` does."""
+    module = fault.loop.partition(":")[0]
+    if fault.part == "sdk" and in_module(importlib.import_module(module)):
+        add_invariants(module)
 
 
 def course_of(fault: Fault) -> list[Scenario]:

@@ -13,6 +13,11 @@ from sdk_agents.waiting import AnyError, backoff_s, passes
 
 import simloop
 from simloop import Limits
+from simloop.check.invariants.invariant import Watch
+from simloop.check.invariants.subject import MainRequest, Subject
+from simloop.messages import FinishReason, Outcome
+from simloop.trace.entries import Ended, Request, ToolResult
+from simloop.trace.facts import ReceivedReply
 
 SYSTEM = "You plan meals. Use only ingredients that the kitchen has."
 TOOL_TIMEOUT_S = 10
@@ -173,3 +178,40 @@ class Kitchen:
                 raise WrongArguments("grams must be a number up to 5000")
             return str(await order(ingredient, grams))
         raise WrongArguments(f"there is no tool {name}")
+
+
+@simloop.invariant(
+    "An answer has the words of a reply that was cut off and continued.", "ours", sees=[Ended]
+)
+def cut_words_answered(subject: Subject, entry: Any) -> str:
+    for reply in _cut(subject) if entry.outcome is Outcome.COMPLETED else ():
+        if reply.text.strip() not in entry.text:
+            return f"the answer {entry.text!r} lacks {reply.text!r} of request {reply.number}"
+    return ""
+
+
+@simloop.invariant("A reply that is cut off again is not continued.", "ours", sees=[Request])
+def continued_once(subject: Subject, entry: Any) -> str:
+    cut = [reply.number for reply in _cut(subject)]
+    return f"request {entry.number} goes on after {cut} were cut off" if len(cut) > 1 else ""
+
+
+def _cut(subject: Subject) -> list[ReceivedReply]:
+    replies = subject.facts.main_replies[subject.facts.earlier_replies :]
+    return [each for each in replies if each.finish is FinishReason.LENGTH]
+
+
+@simloop.invariant(
+    "The result of a tool that failed is marked as an error.", "ours",
+    sees=[ToolResult, MainRequest],
+)  # fmt: skip
+def failures_marked(subject: Subject) -> Watch:
+    failed: dict[str, str] = {}
+    while True:
+        entry = yield
+        if type(entry) is ToolResult:
+            failed |= {entry.call_id: entry.text} if entry.is_error else {}
+            continue
+        for call_id, message in subject.results.items():
+            if failed.pop(call_id, "") and not message.is_error:
+                return f"request {entry.number} has call {call_id!r} as a success, and it failed"

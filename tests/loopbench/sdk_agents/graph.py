@@ -12,6 +12,9 @@ from pydantic import Field
 
 import simloop
 from simloop import Limits
+from simloop.check.invariants.subject import Subject
+from simloop.messages import Outcome
+from simloop.trace.entries import Ended
 
 PROMPT = "You are a gardener. Check a bed before you plant anything in it."
 TOOL_TIMEOUT_S = 20
@@ -126,3 +129,9 @@ class Gardener:
                 for each in ids
             ]
             await self.graph.aupdate_state(self.config, {"messages": results}, as_node="tools")
+
+
+@simloop.invariant("An answer has words.", "ours", sees=[Ended])
+def answers_have_words(_: Subject, entry: Any) -> str:
+    is_empty = entry.outcome is Outcome.COMPLETED and not entry.text.strip()
+    return "the run is completed, and its answer is empty" if is_empty else ""

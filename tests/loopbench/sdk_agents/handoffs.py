@@ -18,6 +18,10 @@ from pydantic import Field
 
 import simloop
 from simloop import Limits
+from simloop.check.invariants.invariant import Watch
+from simloop.check.invariants.subject import MainRequest, Subject
+from simloop.messages import Outcome
+from simloop.trace.entries import Ended, Prompt
 
 CLERK = "You are a clerk of a bank. Leave loans to the adviser."
 ADVISER = "You are the adviser of a bank. You know about loans."
@@ -166,3 +170,21 @@ class Bank:
         self.items = result.to_input_list()
         self.speaker = result.last_agent
         return str(result.final_output)
+
+
+@simloop.invariant(
+    "The agent that has answered is the one that the next prompt goes to.", "ours",
+    sees=[Prompt, Ended, MainRequest],
+)  # fmt: skip
+def speaker_kept(subject: Subject) -> Watch:
+    speaker, is_next = "", False
+    while True:
+        entry = yield
+        facts = subject.facts
+        if type(entry) is Ended:
+            is_next = entry.outcome is Outcome.COMPLETED and facts.request is not None
+            speaker = facts.request.system_prompt if facts.request is not None else ""
+        elif type(entry) is not Prompt and facts.request is not None:
+            if is_next and facts.request.system_prompt != speaker:
+                return f"request {entry.number} goes to another agent than {speaker!r}"
+            is_next = False

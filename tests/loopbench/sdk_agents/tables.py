@@ -6,6 +6,7 @@ A booking carries an idempotency key, so that the service books once however oft
 import asyncio
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -17,6 +18,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 import simloop
 from simloop import Limits
+from simloop.check.invariants.invariant import Watch
+from simloop.check.invariants.subject import MainRequest, Subject
+from simloop.trace.entries import Prompt, Request, ServiceReply, ServiceRequest, StopRequested
 
 BOOKINGS = "https://bookings.example/api"
 SYSTEM = "You book tables. Ask for the free tables before you book one."
@@ -175,3 +179,38 @@ class Tables:
                     raise
             await asyncio.sleep(wait_s or 0)
         raise AssertionError("unreachable")
+
+
+@simloop.invariant(
+    "A service that fails is asked again for a call.", "ours",
+    sees=[Prompt, StopRequested, ServiceRequest, ServiceReply, MainRequest],
+)  # fmt: skip
+def services_asked_again(_: Subject) -> Watch:
+    asked: dict[int, str] = {}
+    failed: Counter[str] = Counter()
+    while True:
+        entry = yield
+        if type(entry) is ServiceRequest:
+            asked[entry.number] = f"{entry.method} {entry.path}"
+        elif type(entry) is ServiceReply:
+            failed[asked[entry.request]] += bool(entry.failure) or entry.status >= 500
+        elif type(entry) is Request:
+            once = [each for each, count in failed.items() if count == 1]
+            if once and [*asked.values()].count(once[0]) == 1:
+                return f"request {entry.number} follows {once[0]}, which failed and was asked once"
+            asked, failed = {}, Counter()
+        else:
+            asked, failed = {}, Counter()
+
+
+@simloop.invariant("A wish that is remembered is kept.", "ours", sees=[MainRequest])
+def wishes_kept(subject: Subject) -> Watch:
+    known: dict[str, int] = {}
+    while True:
+        entry = yield
+        for call_id, message in subject.results.items():
+            count, _, words = message.text.partition(" ")
+            if words == "wishes are known" and call_id not in known:
+                if int(count) <= len(known):
+                    return f"request {entry.number}: {message.text}, after {len(known)} before it"
+                known[call_id] = int(count)
