@@ -29,7 +29,8 @@ class AnthropicMessages(replies.WireFormat):
 
     name: ClassVar[str] = "anthropic-messages"
     hosts: ClassVar[str] = r"api\.anthropic\.com"
-    path: ClassVar[str] = r"/messages(?:/count_tokens)?"
+    path: ClassVar[str] = "/messages"
+    paths: ClassVar[str] = r"/messages(?:/count_tokens)?"
     marks_failed_tools: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:

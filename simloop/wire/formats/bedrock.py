@@ -28,11 +28,12 @@ class Bedrock(replies.WireFormat):
 
     name: ClassVar[str] = "bedrock"
     hosts: ClassVar[str] = r"bedrock-runtime(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?"
-    path: ClassVar[str] = r"/model/([^/]+)/(converse|converse-stream)"
+    path: ClassVar[str] = "/model/MODEL/converse"
+    paths: ClassVar[str] = r"/model/([^/]+)/(converse|converse-stream)"
     marks_failed_tools: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:
-        ((model, how),) = re.findall(f"{self.path}$", request.path)
+        ((model, how),) = re.findall(f"{self.paths}$", request.path)
         body = payload.body_of(request)
         system = [_text(*each) for each in payload.objects_at(body, "system")]
         tools = payload.objects_at(payload.object_at(body, "toolConfig", ""), "tools")

@@ -28,13 +28,14 @@ class Gemini(replies.WireFormat):
 
     name: ClassVar[str] = "gemini"
     hosts: ClassVar[str] = r"generativelanguage\.googleapis\.com|(.+-)?aiplatform\.googleapis\.com"
-    path: ClassVar[str] = (
+    path: ClassVar[str] = "/models/MODEL:generateContent"
+    paths: ClassVar[str] = (
         r"/(?:models|tunedModels|endpoints)/([^/:]+):(generateContent|streamGenerateContent|countTokens)"
     )
     pages: ClassVar[Collection[int]] = (502,)
 
     def read(self, request: HttpRequest) -> WireRequest:
-        ((model, how),) = re.findall(f"{self.path}$", request.path)
+        ((model, how),) = re.findall(f"{self.paths}$", request.path)
         if how == "streamGenerateContent" and request.query.get("alt") != "sse":
             raise WrongRequest("alt", "simloop streams with alt=sse alone.", is_limit=True)
         body = _fields(payload.body_of(request))

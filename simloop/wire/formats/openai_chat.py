@@ -67,7 +67,8 @@ class OpenAIChat(OpenAIFormat):
     """The format of `/chat/completions`."""
 
     name: ClassVar[str] = "openai-chat"
-    path: ClassVar[str] = r"/chat/completions"
+    path: ClassVar[str] = "/chat/completions"
+    paths: ClassVar[str] = path
 
     def read(self, request: HttpRequest) -> WireRequest:
         body = payload.body_of(request)

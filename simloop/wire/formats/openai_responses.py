@@ -33,7 +33,8 @@ class OpenAIResponses(OpenAIFormat):
     """The format of `/responses`."""
 
     name: ClassVar[str] = "openai-responses"
-    path: ClassVar[str] = r"/responses(?:/input_tokens)?"
+    path: ClassVar[str] = "/responses"
+    paths: ClassVar[str] = r"/responses(?:/input_tokens)?"
     is_responses: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:

@@ -292,14 +292,16 @@ def _is_silent(fault: values.Fault) -> bool:
 class WireFormat(ABC):
     """One wire format: one file, and its name in `FORMATS`. It gets whole requests.
 
-    It answers each POST to `path`, most formats with server-sent events.
+    It answers each POST to `paths`, most formats with server-sent events.
     """
 
     name: ClassVar[str]
     hosts: ClassVar[str]
     """The hosts at which its SDKs look for models, as a regular expression."""
     path: ClassVar[str]
-    """The end of the paths that it answers, as a regular expression."""
+    """The end of the path of its requests, as a page names it."""
+    paths: ClassVar[str]
+    """The ends of all paths that it answers, as a regular expression."""
     marks_failed_tools: ClassVar[bool] = False
     """Whether a request marks the results of tools that failed."""
     pages: ClassVar[Collection[int]] = _GATEWAY
@@ -308,7 +310,7 @@ class WireFormat(ABC):
 
     def answers(self, request: HttpRequest) -> bool:
         """Return whether a request is one of this format, by its method and its URL."""
-        return request.method == "POST" and re.search(f"{self.path}$", request.path) is not None
+        return request.method == "POST" and re.search(f"{self.paths}$", request.path) is not None
 
     @abstractmethod
     def read(self, request: HttpRequest) -> WireRequest:

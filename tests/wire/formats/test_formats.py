@@ -316,6 +316,7 @@ def test_each_format_answers_paths_of_its_own() -> None:
         sent_to = path.replace("MODEL", "a%3A0")
         request = HttpRequest("POST", f"https://host/v1{sent_to}?beta=true", (), b"")
         assert [each for each, one in FORMATS.items() if one.answers(request)] == [name]
+        assert FORMATS[name].path == path
         assert not FORMATS[name].answers(structs.replace(request, method="GET"))
 
 
