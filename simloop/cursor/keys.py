@@ -29,14 +29,13 @@ class FactView(StrEnum):
     HOOKS = "hooks"
     CONTEXT = "context"
     WHY = "why"
-    ERRORS = "errors"
 
 
-# The digits are given away: a later view has no key, and is chosen by its name.
 _NUMBERED = "why state counters timers request reply calls hooks context entry"
-_DIGITS = dict(zip(map(FactView, _NUMBERED.split()), "1234567890", strict=True))
-VIEW_KEYS: Mapping[FactView, str] = _DIGITS | {each: "" for each in FactView if each not in _DIGITS}
-"""The key of each view, or an empty text, in the order in which they are offered."""
+VIEW_KEYS: Mapping[FactView, str] = dict(
+    zip(map(FactView, _NUMBERED.split()), "1234567890", strict=True)
+)
+"""The key of each view, in the order in which they are offered."""
 
 MOVE, JUMP, FIND, PLAY, SHOW, OTHER = "Move", "Jump", "Find", "Play", "Show", "Other"
 _JUMPS: Mapping[Landmark, tuple[str, str]] = {
@@ -82,7 +81,6 @@ MOVES: tuple[RunKey, ...] = (
 )
 
 VIEWS: tuple[RunKey, ...] = tuple(
-    RunKey((key,) if key else (), f"show {name}", SHOW, ("view", str(name)))
-    for name, key in VIEW_KEYS.items()
+    RunKey((key,), f"show {name}", SHOW, ("view", str(name))) for name, key in VIEW_KEYS.items()
 )
 HELP = RunKey(("?",), "help", OTHER, ("help",))

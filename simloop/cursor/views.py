@@ -3,22 +3,18 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from simloop.cursor.index import Landmark, between
 from simloop.cursor.keys import FactView
 from simloop.cursor.position import CallState, Position
-from simloop.cursor.rows import FactRow, Mark, counted, row, rows, words_of
+from simloop.cursor.rows import FactRow, Mark, counted, row, rows
 from simloop.cursor.why import why
 from simloop.kernel.names import NAMES, describe
 from simloop.kernel.states import BackingOff
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import clock, hook_in_words, kind_of
 
 _MOST_FOLDS = 20
 """The compactions that are shown where the number of messages is bounded, too."""
-_MOST_ERRORS = 60
-"""The failures, judgements and tries that are shown: an entry of a long run must not show all."""
 _FIRST_STATE = "ready"  # of each machine, before its first transition
 _BACKING_OFF = NAMES[BackingOff]
 
@@ -278,39 +274,6 @@ def fold_rows(position: Position, place: int) -> Iterator[FactRow]:
         yield from message_rows(message, Mark.REMOVED)
 
 
-def _errors(position: Position) -> Iterator[FactRow]:
-    record = position.recording.entries
-    index = position.recording.index
-    kinds = [index.landmarks[each] for each in (Landmark.FAULT, Landmark.RETRY)]
-    kinds.append(index.places.get(entries.Classified, []))
-    places = sorted(at for each in kinds for at in between(each, position.start, position.place))
-    if len(places) > _MOST_ERRORS:
-        yield row("earlier failures are left out", mark=Mark.QUIET)
-    failed_ns = position.at_ns
-    for entry in [record[place] for place in places[-_MOST_ERRORS:]]:
-        yield from _failure(entry, failed_ns)
-        failed_ns = failed_ns if isinstance(entry, entries.Request) else entry.at_ns
-
-
-def _failure(entry: AnyEntry, failed_ns: int) -> Iterator[FactRow]:
-    at, fault = clock(entry.at_ns), getattr(entry, "fault", None)
-    match entry:
-        case entries.Request():
-            tried = f"request #{entry.number} at {at}, {clock(entry.at_ns - failed_ns)} later"
-            yield row(tried, "  next try", goes_to=entry.seq)
-        case entries.Classified():
-            if fault is not None:  # found by the engine itself, such as a timeout
-                yield row(fault.message, at, Mark.FAULT, entry.seq)
-            again = "can be retried" if entry.retryable else "cannot be retried"
-            yield row(f"{entry.error_class}, {again}", "  class", goes_to=entry.seq)
-        case _:
-            yield row(words_of(entry), at, Mark.FAULT, entry.seq)
-            status = fault.status if fault is not None and isinstance(fault.status, int) else ""
-            words = [str(status), fault.code if fault is not None else ""]
-            if any(words):
-                yield row(", ".join(filter(None, words)), "  status")
-
-
 class _Panel(NamedTuple):
     """One view: its rows, and its words if it has none."""
 
@@ -329,6 +292,5 @@ _PANELS: Mapping[FactView, _Panel] = {
     FactView.HOOKS: _Panel(_hooks, "no hook has run here"),
     FactView.CONTEXT: _Panel(_context),
     FactView.WHY: _Panel(lambda at: map(row, why(at)), "no rule decided here"),
-    FactView.ERRORS: _Panel(_errors, "nothing has failed in this run yet"),
 }
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})

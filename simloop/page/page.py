@@ -99,10 +99,9 @@ def _facts(recording: RecordedRun) -> str:
 
 
 def _pane(name: FactView, key: str) -> str:
-    shown = f"<kbd>{key}</kbd> {name}" if key else str(name)
     return (
         f'<section class="pane" id="pane-{name}" aria-labelledby="title-{name}">'
-        f'<h2 id="title-{name}">{shown} <span class="changed"></span></h2>'
+        f'<h2 id="title-{name}"><kbd>{key}</kbd> {name} <span class="changed"></span></h2>'
         f'<div class="rows" tabindex="0" role="group" aria-labelledby="title-{name}"></div>'
         "</section>"
     )

@@ -55,36 +55,6 @@ def test_the_facts_at_an_entry_are_those_of_the_trace_that_ends_with_it(theme: s
                 assert rows_at(whole, place, name) == rows_at(cut, place, name), (path, place)
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        (
-            "retry.rate-limit",
-            [
-                "! 0.000s: error 429 Too Many Requests",
-                "    status: 429",
-                "    class: rate-limit, can be retried",
-                "    next try: request #2 at 2.000s, 2.000s later",
-            ],
-        ),
-        (
-            "retry.stall",
-            [
-                "! 10.000s: the model did not answer in time",
-                "    class: timeout, can be retried",
-                "    next try: request #2 at 12.000s, 2.000s later",
-            ],
-        ),
-        ("calls.empty-arguments", [". nothing has failed in this run"]),
-    ],
-)
-def test_the_errors_have_the_class_of_each_failure_and_the_next_try(
-    name: str, shown: list[str]
-) -> None:
-    recording = recorded(name)
-    assert rows_at(recording, len(recording.entries) - 1, FactView.ERRORS)[: len(shown)] == shown
-
-
 def test_calls_that_share_an_id_are_both_there_at_each_entry() -> None:
     scenario = parse_scenario("""
         prompt: Go.

@@ -61,7 +61,7 @@ def ending(session: Session, verb: str) -> Content:
     return Content.assemble(verb, end, Content.styled(f", {wrong}" if wrong else "", "$text-error"))
 
 
-_VIEWS = {each: f"{key}:{each}" if key else str(each) for each, key in VIEW_KEYS.items()}
+_VIEWS = {each: f"{key}:{each}" for each, key in VIEW_KEYS.items()}
 
 
 class ViewBar(Static):
