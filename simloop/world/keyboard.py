@@ -52,7 +52,7 @@ class Keyboard:
                 return
             if line.after_ns:
                 await parked(self._loop.now_ns + line.after_ns, "the user to answer")
-            line.take()
+            line.typed += 1
             self._record(line)
             await self._input.type(self._fiber, f"{line.text}\n")
 

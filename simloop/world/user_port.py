@@ -36,27 +36,24 @@ _ADVICE = "let CancelledError pass: `except Exception` does, `except BaseExcepti
 class TypedLine(Struct):
     """A line that the user types `after_ns` after the program has asked for it.
 
-    It answers only what the program asks with all texts of `contains`. `left` is the number of
-    times that it may still be typed, and None for always. `place` is its place in the scenario.
+    It answers only what the program asks with all texts of `contains`. `times` None is any number,
+    at least once. `place` is its place in the scenario.
     """
 
     text: str
     place: str
     after_ns: int = 0
     contains: Sequence[str] = ()
-    left: int | None = 1
-    was_typed: bool = False
+    times: int | None = 1
+    typed: int = 0
 
     def fits(self, screen: str) -> bool:
-        return self.left != 0 and all(each in screen for each in self.contains)
-
-    def take(self) -> None:
-        self.was_typed = True
-        self.left = None if self.left is None else self.left - 1
+        is_left = self.times is None or self.typed < self.times
+        return is_left and all(each in screen for each in self.contains)
 
     @property
     def is_unused(self) -> bool:
-        return not self.was_typed if self.left is None else self.left > 0
+        return self.typed < (self.times or 1)
 
 
 async def no_turn() -> None:
