@@ -104,17 +104,17 @@ class Loopback:
     def answer(self, name: str, original: Callable[..., Any], one: Any, *given: Any) -> Any:
         """Answer a call of the method `name` of one of these sockets."""
         match name:
-            case "close":
-                self.close(one)
-                original(one)
-                self.pipes.changed()
-                return None
-            case "shutdown":
+            case "close" | "shutdown":
+                if name == "close" and (server := self._servers.pop(inode_of(one), None)):
+                    server.close()
                 original(one, *given)
                 self.pipes.changed()
                 return None
             case "getsockname" | "getpeername":
-                return self.name_of(one, is_peer=name == "getpeername")
+                found = self._names[inode_of(one)][name == "getpeername"]
+                if found is None:
+                    raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+                return found
             case "setsockopt" | "getsockopt":  # of TCP, which a pair does not have
                 return None if name == "setsockopt" else 0
             case "listen":
@@ -145,19 +145,6 @@ class Loopback:
         sent = send(flags | socket.MSG_DONTWAIT)
         self.pipes.changed()
         return sent
-
-    def name_of(self, one: Any, *, is_peer: bool) -> Any:
-        """Return the address of a socket, or of its peer. Raises OSError without a peer."""
-        name = self._names[inode_of(one)][is_peer]
-        if name is None:
-            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
-        return name
-
-    def close(self, one: Any) -> None:
-        """Forget a socket that is closed, with the server that it was and those who wait for it."""
-        server = self._servers.pop(inode_of(one), None) if one.fileno() >= 0 else None
-        if server is not None:
-            server.close()
 
     def _take(self, one: Any, end: socket.socket, names: tuple[Any, Any]) -> None:
         """Put an end of a pair in the place of the descriptor of a socket."""
