@@ -259,9 +259,7 @@ class Cancellation:
 
     def check(self) -> None:
         """Raise CancelledError if the run is to end; call this before anything new is started."""
-        if self._loop.now_ns >= self._due_ns:
-            self._find_due()
-        if self.pending is not None:
+        if self.is_due:
             raise asyncio.CancelledError
 
     @property
