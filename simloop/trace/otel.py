@@ -10,12 +10,16 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
+import msgspec
+
+from simloop import messages
 from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.codec import digest, encode
 from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import is_failure
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.requests import requests
 
 INTERNAL, CLIENT = 1, 3
 _NS_PER_S = 1_000_000_000
@@ -51,7 +55,7 @@ class OtelSpan:
 class RunSpans:
     """The spans of one prompt: the first is that of the agent, and the parent of the others."""
 
-    def __init__(self, loop: str, conversation: str) -> None:
+    def __init__(self, loop: str, conversation: str, sent: Mapping[int, messages.Request]) -> None:
         given = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.provider.name": _PROVIDER,
@@ -60,6 +64,7 @@ class RunSpans:
         }
         self.agent = OtelSpan(f"invoke_agent {loop}", INTERNAL, 0, given)
         self.spans = [self.agent]
+        self._sent = sent
         self._calls: dict[int, _ModelCall] = {}  # by the number of a request
         self._open: dict[tuple[str, object], list[OtelSpan]] = {}  # by kind and number, or id
 
@@ -71,7 +76,8 @@ class RunSpans:
                 self.agent.start_ns = at_ns
                 self.agent.attributes["gen_ai.input.messages"] = _messages("user", _text(text))
             case entries.Request():
-                begun = self._calls[entry.number] = _ModelCall(entry)
+                sent = self._sent[entry.number]
+                begun = self._calls[entry.number] = _ModelCall(entry, sent)
                 self.spans.append(begun.span)
             case entries.ToolStarted(name=name):
                 given = {
@@ -154,7 +160,7 @@ class RunSpans:
 
 
 class _ModelCall:
-    def __init__(self, entry: entries.Request) -> None:
+    def __init__(self, entry: entries.Request, sent: messages.Request) -> None:
         self._sent_ns = entry.at_ns
         self._has_begun = False
         self._parts: list[Mapping[str, Any]] = []
@@ -168,6 +174,11 @@ class _ModelCall:
         }
         if entry.party:
             given["gen_ai.agent.name"] = entry.party
+        if sent.system_prompt:
+            given["gen_ai.system_instructions"] = json.dumps([_text(sent.system_prompt)])
+        if sent.tools:
+            given["gen_ai.tool.definitions"] = json.dumps([*map(_definition, sent.tools)])
+        given["gen_ai.input.messages"] = json.dumps([*map(_input, sent.messages)])
         self.span = OtelSpan(f"chat {_MODEL}", CLIENT, entry.at_ns, given)
 
     def receive(self, entry: AnyEntry) -> None:
@@ -180,28 +191,32 @@ class _ModelCall:
                 kind = "text" if isinstance(entry, entries.TextDelta) else "reasoning"
                 self._parts.append({"type": kind, "content": text})
             case entries.ToolCall(call_id=call_id, name=name, arguments=arguments):
-                call = {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
-                self._parts.append(call)
+                self._parts.append(_call(messages.ToolCall(call_id, name, arguments)))
             case entries.Finish():
                 self._finish(entry)
             case entries.Error(fault=fault):
                 status = str(fault.status) if isinstance(fault.status, int) else ""
+                self._say("error")
                 self.span.close(entry.at_ns, status or fault.code or "_OTHER", fault.message)
             case entries.StreamCut():
+                self._say("error")
                 self.span.close(entry.at_ns, "stream_cut", "the stream ended without a finish")
             case _:
                 pass
 
     def _finish(self, entry: entries.Finish) -> None:
         attributes = self.span.attributes
-        attributes["gen_ai.response.finish_reasons"] = [str(entry.reason)]
+        attributes["gen_ai.response.finish_reasons"] = [entry.raw or str(entry.reason)]
         if entry.usage is not None:
             attributes["gen_ai.usage.input_tokens"] = entry.usage.input_tokens
             attributes["gen_ai.usage.output_tokens"] = entry.usage.output_tokens
-        reason = str(entry.reason)
-        said = _messages("assistant", *_joined(self._parts), finish_reason=reason)
-        attributes["gen_ai.output.messages"] = said
+        self._say(str(entry.reason))
         self.span.close(entry.at_ns)
+
+    def _say(self, finish: str) -> None:
+        if self._parts or finish != "error":
+            said = _messages("assistant", *_joined(self._parts), finish_reason=finish)
+            self.span.attributes["gen_ai.output.messages"] = said
 
 
 def _text(text: str) -> Mapping[str, Any]:
@@ -216,6 +231,27 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
             yield {"type": kind, "content": "".join(piece["content"] for piece in pieces)}
 
 
+def _definition(tool: messages.ToolSpec) -> dict[str, Any]:
+    described = {"name": tool.name, "description": tool.description}
+    return {"type": "function", **described, "parameters": msgspec.json.decode(tool.parameters)}
+
+
+def _input(message: messages.Message) -> dict[str, Any]:
+    match message:
+        case messages.ToolMessage(call_id, text):
+            answer = {"type": "tool_call_response", "id": call_id, "response": text}
+            return {"role": "tool", "parts": [answer]}
+        case messages.AssistantMessage(text, calls):
+            said = [_text(text)] if text or not calls else []
+            return {"role": "assistant", "parts": [*said, *map(_call, calls)]}
+        case _:
+            return {"role": "user", "parts": [_text(message.text)]}
+
+
+def _call(call: messages.ToolCall) -> dict[str, Any]:
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+
+
 def _messages(role: str, *parts: Mapping[str, Any], finish_reason: str = "") -> str:
     message: dict[str, Any] = {"role": role, "parts": parts}
     if finish_reason:
@@ -226,11 +262,12 @@ def _messages(role: str, *parts: Mapping[str, Any], finish_reason: str = "") -> 
 def otel(trace: LoopTrace) -> dict[str, Any]:
     """Return the spans of a trace as one OTLP request."""
     key = digest(encode(trace))
+    sent = {request.number: request for request in requests(trace.entries)}
     spans: list[dict[str, Any]] = []
     starts = [place for place, entry in enumerate(trace.entries) if type(entry) is entries.Prompt]
     for number, (start, end) in enumerate(pairwise((*starts, len(trace.entries))), start=1):
         record = trace.entries[start:end]
-        run = RunSpans(trace.header.loop, key)
+        run = RunSpans(trace.header.loop, key, sent)
         for entry in record:
             run.feed(entry)
         run.close(record[-1].at_ns)
