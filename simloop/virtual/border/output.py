@@ -115,6 +115,7 @@ class _Stream:
 class _Bytes(io.BufferedIOBase):
     def __init__(self, text: _Stream) -> None:
         self._text = text
+        vars(self).update(flush=text.flush, fileno=text.fileno, isatty=text.isatty)
 
     def write(self, data: Any) -> int:
         under: Any = None if self._text.kept_by() is not None else self._text.beneath()
@@ -124,17 +125,8 @@ class _Bytes(io.BufferedIOBase):
         self._text.write(bytes(data).decode(errors="backslashreplace"))
         return len(data)
 
-    def flush(self) -> None:
-        self._text.flush()
-
     def close(self) -> None:
         """Do nothing, as the text stream; Python closes the stream of a wrapper that is gone."""
-
-    def fileno(self) -> int:
-        return self._text.fileno()
-
-    def isatty(self) -> bool:
-        return self._text.isatty()
 
     def writable(self) -> bool:
         return True
