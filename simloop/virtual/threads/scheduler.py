@@ -293,20 +293,15 @@ class Pools:
         self._in_place_of: dict[ThreadPoolExecutor, ThreadPoolExecutor] = {}
         self._names = 0
 
-    def make(
-        self,
-        pool: Any,
-        max_workers: int | None = None,
-        thread_name_prefix: str = "",
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
+    def make(self, pool: Any, *given: Any, **named: Any) -> None:
         """Initialize a pool; its name counts per run, and its size is not that of the machine."""
-        if not thread_name_prefix:
-            thread_name_prefix = f"ThreadPoolExecutor-{self._names}"
+        named |= zip(_PER_RUN, given, strict=False)
+        if named.get("max_workers") is None:
+            named["max_workers"] = MAX_WORKERS
+        if not named.get("thread_name_prefix"):
+            named["thread_name_prefix"] = f"ThreadPoolExecutor-{self._names}"
             self._names += 1
-        size = MAX_WORKERS if max_workers is None else max_workers
-        _make_pool(pool, size, thread_name_prefix, *args, **kwargs)
+        _make_pool(pool, **named)
         self._own.append(weakref.ref(pool))
 
     def submit(self, pool: Any, function: Any, *args: Any, **kwargs: Any) -> "Future[Any]":
