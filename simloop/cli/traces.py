@@ -1,7 +1,7 @@
 """The verbs around traces: `record`, `replay`, `diff`, `show` and `export`."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
 import click
@@ -17,6 +17,7 @@ from simloop.cursor.recorded_run import RecordedRun, is_trace, opened_run
 from simloop.cursor.views import view
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.page.page import page
+from simloop.recordings.exports import trajectory
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find_folder
 from simloop.scenario.writing import scenario_text
@@ -254,9 +255,10 @@ def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) 
     flag_value=_STDOUT,
     help="Write OpenTelemetry spans with GenAI attributes, as OTLP in JSON.",
 )
+@click.option("--atif", metavar="FILE", help="Write an ATIF trajectory.")
 @options.run_settings
-def export(*, source: str, html: str | None, otel: str | None, given: RunOptions) -> None:
-    """Write a run as a page for a browser, or as spans.
+def export(*, source: str, given: RunOptions, **named: str | None) -> None:
+    """Write a run as a page for a browser, as spans, or as an ATIF trajectory.
 
     FILE is a file, or - for stdout, which is meant where it is left out. TRACE is a file that
     `simloop record` or `simloop run --trace` has written; write it before the options. A SCENARIO,
@@ -264,24 +266,27 @@ def export(*, source: str, html: str | None, otel: str | None, given: RunOptions
     is 0 if everything is written. `--loop` names a loop that does not come with simloop, whose
     limits and map the facts of a trace then include.
     """
-    chosen: dict[str | None, Callable[[RecordedRun], str]] = {
-        html: lambda recording: page(recording, Path(source).name),
-        otel: lambda recording: json_text(spans(recording.trace), indent=2) + "\n",
-    }
-    formats = {file: as_text for file, as_text in chosen.items() if file is not None}
+    formats = [(file, name) for name in _EXPORTS if (file := named[name]) is not None]
     if not formats:
-        raise click.UsageError("name a format: --html FILE or --otel [FILE]")
-    if html == otel:
+        raise click.UsageError("name a format: --html FILE, --otel [FILE], --atif FILE")
+    if len(dict(formats)) < len(formats):
         raise click.UsageError("two formats cannot share a file: name another one")
-    for file in formats:
+    for file, _ in formats:
         _check_file(file, source)
     if given["seed"] is not None and is_trace(source):
         raise click.UsageError("--seed is for a scenario; a trace has the seed of its run")
     recording = opened_run(source, **given)
-    for file, as_text in formats.items():
-        _write(file, as_text(recording))
+    for file, name in formats:
+        _write(file, _EXPORTS[name](recording, Path(source).name))
     if recording.trace.no_end:
         note(plain(f"{source}: {recording.trace.no_end}"))
+
+
+_EXPORTS: Mapping[str, Callable[[RecordedRun, str], str]] = {
+    "html": page,
+    "otel": lambda run, _: json_text(spans(run.trace), indent=2) + "\n",
+    "atif": lambda run, _: trajectory(run.trace),
+}
 
 
 def _check_file(file: str, source: str) -> None:

@@ -177,7 +177,7 @@ class _ModelCall:
         if sent.system_prompt:
             given["gen_ai.system_instructions"] = json.dumps([_text(sent.system_prompt)])
         if sent.tools:
-            given["gen_ai.tool.definitions"] = json.dumps([*map(_definition, sent.tools)])
+            given["gen_ai.tool.definitions"] = json.dumps([*map(definition, sent.tools)])
         given["gen_ai.input.messages"] = json.dumps([*map(_input, sent.messages)])
         self.span = OtelSpan(f"chat {_MODEL}", CLIENT, entry.at_ns, given)
 
@@ -231,7 +231,8 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
             yield {"type": kind, "content": "".join(piece["content"] for piece in pieces)}
 
 
-def _definition(tool: messages.ToolSpec) -> dict[str, Any]:
+def definition(tool: messages.ToolSpec) -> dict[str, Any]:
+    """Return a tool with its schema, as most formats name its parts."""
     described = {"name": tool.name, "description": tool.description}
     return {"type": "function", **described, "parameters": msgspec.json.decode(tool.parameters)}
 

@@ -44,6 +44,14 @@ def test_spans_are_printed_or_written(cli: Cli, folder: Path) -> None:
     assert Path("a.html").exists()
 
 
+@pytest.mark.parametrize("form", ["--atif", "--otel"])
+def test_a_run_becomes_a_recording_that_can_be_imported(cli: Cli, folder: Path, form: str) -> None:
+    assert cli("export", "a.jsonl", form, "run.recording").stderr == "written to run.recording\n"
+    result = cli("import", "run.recording")
+    assert result.exit_code == 0
+    assert "say: Hello there." in result.stdout
+
+
 def test_a_scenario_runs_on_the_loop_and_with_the_seed_that_are_given(
     cli: Cli, folder: Path
 ) -> None:

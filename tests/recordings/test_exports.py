@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from simloop import UserMessage, World
+from simloop.recordings.exports import trajectory
 from simloop.recordings.formats import read_recording
 from simloop.recordings.scenarios import scenario_of
 from simloop.runs.run import run
@@ -59,6 +61,7 @@ COURSES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 WRITERS: dict[str, Callable[[LoopTrace], str]] = {
+    "atif": trajectory,
     "otel": lambda trace: json.dumps(otel(trace)),
 }
 
@@ -84,3 +87,24 @@ def test_what_is_imported_runs_as_it_was_and_comes_back_equal(
     first = imported(exported(Scenario(**COURSES[course]), write, tmp_path / "1"))
     assert run(first).mismatches == ()
     assert imported(exported(first, write, tmp_path / "2")) == first
+
+
+LOST = Scenario(prompt="Hi", model=[{"lost": "before-headers"}, {"say": "Hello."}])
+
+
+def test_what_a_format_cannot_hold_is_counted_in_it() -> None:
+    trace = run(LOST).trace
+    assert json.loads(trajectory(trace))["notes"] == "Left out: 1 calls of the model that failed."
+
+
+def test_each_agent_of_a_program_has_a_trajectory_of_its_own() -> None:
+    async def agent(prompt: str, world: World) -> str:
+        await world.model.reply([UserMessage("Look.")])
+        return (await world.model.reply([UserMessage(prompt)])).message.text
+
+    parties = {"looker": {"when": {"conversation": "Look."}, "replies": [{"say": "Fine."}]}}
+    two = Scenario(prompt="Hi", model=[{"say": "All fine."}], models=parties)
+    whole = json.loads(trajectory(run(two, loop=agent).trace))
+    inner = whole["subagent_trajectories"]
+    assert [len(each["steps"]) for each in (whole, *inner)] == [2, 2]
+    assert [each["trajectory_id"] for each in (whole, *inner)] == ["main", "agent-2"]
