@@ -306,7 +306,7 @@ class _MessageEncoder(replies.BlockEncoder):
         return ending | {"stop_details": {"type": REFUSAL, "category": None, "explanation": None}}
 
     def whole(self) -> bytes:
-        content = [self._whole_block(block) for block in self.blocks.blocks]
+        content = [self._whole_block(block) for block in self.blocks]
         usage = _usage(None if self.finish is None else self.finish.usage)
         message = {**self._head, "content": content, **self._ending(), "usage": usage}
         return payload.wire_json(message).encode()

@@ -230,7 +230,7 @@ class _ConverseEncoder(replies.BlockEncoder):
         yield _event("metadata", **_metadata(finish))
 
     def whole(self) -> bytes:
-        content = [self._whole_block(block) for block in self.blocks.blocks]
+        content = [self._whole_block(block) for block in self.blocks]
         finish = self.finish or values.Finish(values.FinishReason.STOP)
         message = {"role": "assistant", "content": content}
         body = {"output": {"message": message}, "stopReason": _WORDS.word(finish)}

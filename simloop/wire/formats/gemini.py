@@ -291,10 +291,10 @@ class _ContentEncoder(replies.BlockEncoder):
         return _event({"error": gemini_error(fault)})
 
     def ended(self, finish: values.Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
-        yield _event(self._ending([{"text": ""}] if self.blocks.blocks else []))
+        yield _event(self._ending([{"text": ""}] if self.blocks else []))
 
     def whole(self) -> bytes:
-        blocks = self.blocks.blocks
+        blocks = self.blocks
         parts = [part for block in blocks for part in self._written(block, block.text)]
         return payload.wire_json(self._ending(parts)).encode()
 
@@ -308,13 +308,13 @@ class _ContentEncoder(replies.BlockEncoder):
         }
         word = self._word(finish) if finish else ""
         filtered = finish is not None and finish.reason is values.FinishReason.CONTENT_FILTER
-        if filtered and word in _BLOCKS and not self.blocks.blocks:
+        if filtered and word in _BLOCKS and not self.blocks:
             return {"promptFeedback": {"blockReason": word}, "usageMetadata": counts, **self._head}
         candidates = [_candidate(parts, word)]
         return {"candidates": candidates, "usageMetadata": counts, **self._head}
 
     def _word(self, finish: values.Finish) -> str:
-        calls = self.blocks.of_kind("call")
+        calls = self.of_kind("call")
         if any(not self._written(block, "") for block in calls if block.is_whole):
             return _MALFORMED
         word = _WORDS.word(finish)

@@ -237,8 +237,7 @@ class _ChatEncoder(replies.BlockEncoder):
         return ()
 
     def opened(self) -> Iterator[WireEvent]:
-        blocks = self.blocks.blocks
-        is_call = bool(blocks) and blocks[0].kind == "call"
+        is_call = bool(self.blocks) and self.blocks[0].kind == "call"
         content = None if is_call or self._text_field == "refusal" else ""
         yield self._chunk({"role": "assistant", "content": content, "refusal": None})
 
@@ -290,12 +289,11 @@ class _ChatEncoder(replies.BlockEncoder):
                 return WireEvent("", payload.wire_json({"error": error}))
 
     def whole(self) -> bytes:
-        finish, blocks = self.finish, self.blocks
-        text, reasoning = blocks.text("text"), blocks.text("reasoning")
+        finish, text, reasoning = self.finish, self.text("text"), self.text("reasoning")
         calls = [
             {"id": one.call_id, "type": "function",
              "function": {"name": one.name, "arguments": one.text}}
-            for one in blocks.of_kind("call")
+            for one in self.of_kind("call")
         ]  # fmt: skip
         message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
         message[self._text_field] = text if text or not calls else None

@@ -301,7 +301,7 @@ class _ResponseEncoder(replies.BlockEncoder):
 
     def _item(self, block: ReplyBlock, *, is_new: bool = False) -> JsonObject:
         own, text = self._item_id(block), block.text
-        is_last = block.kind == "text" and block is self.blocks.blocks[-1]
+        is_last = block.kind == "text" and block is self.blocks[-1]
         has_ended = self.finish is not None and self._ending()[0] == "incomplete"
         is_cut = not block.is_whole or (is_last and has_ended)
         status = "in_progress" if is_new else "incomplete" if is_cut else "completed"
@@ -366,7 +366,7 @@ class _ResponseEncoder(replies.BlockEncoder):
             "status": status,
             "error": None,
             "incomplete_details": None,
-            "output": [self._item(block) for block in self.blocks.blocks],
+            "output": [self._item(block) for block in self.blocks],
             "usage": _usage(None if finish is None else self.options.usage_of(finish)),
             **(more or {}),
         }

@@ -29,7 +29,6 @@ REFUSAL = "refusal"
 
 
 BlockKind = Literal["reasoning", "text", "call"]
-ModelOutput = values.TextDelta | values.ReasoningDelta | values.ToolCallDelta | values.ToolCallPart
 
 
 @dataclass(slots=True, eq=False)
@@ -57,13 +56,86 @@ class BlockChange(NamedTuple):
     piece: str = ""
 
 
-class Blocks:
-    """The blocks of one reply, in the order in which they opened."""
+def whole_input(block: ReplyBlock) -> Any:
+    """Return the arguments of a call as a value, or as the text that is no JSON."""
+    if not block.text or not block.is_whole:
+        return {}
+    value = json_value(block.text)
+    return block.text if value is None else value
 
-    def __init__(self) -> None:
-        self.blocks: list[ReplyBlock] = []
+
+class BlockEncoder(ABC):
+    """Writes the reply to one request as the changes of its blocks, from its first part on."""
+
+    def __init__(self, form: "WireFormat", request: WireRequest, stamp: Stamp) -> None:
+        self.options = form.options
+        self.request = request
+        self.signature = f"signature-{stamp.number}"
+        """The provider's proof that a thought is its own."""
+        self.blocks: list[ReplyBlock] = []  # in the order in which they opened
+        self.finish: values.Finish | None = None
+        self._has_begun = False
         self._prose: ReplyBlock | None = None  # the open block of text or reasoning
         self._calls: list[ReplyBlock] = []  # open calls: their pieces may come in turn
+
+    def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:  # noqa: ARG002 - the protocol has it
+        """Return the events before the first part; `ahead` is the finish, if it is known.
+
+        Anthropic's first event reports its usage, and OpenAI sends a refusal as such.
+        """
+        return ()
+
+    def feed(self, part: values.Part) -> Sequence[WireEvent]:
+        """Return the events of the next part; a StreamError is an error inside the stream."""
+        ending: Iterator[WireEvent] = iter(())
+        match part:
+            case values.TextDelta():
+                changes = [*self._grow_prose("text", part.text)]
+            case values.ReasoningDelta():
+                changes = [*self._grow_prose("reasoning", part.text)]
+            case values.ToolCallDelta():
+                changes = [*self._grow_call(part)]
+            case values.ToolCallPart():
+                changes = [*self._complete_call(part.call)]
+            case values.Finish():
+                self.finish = part
+                if not part.raw and part.reason is values.FinishReason.INTERRUPTED:
+                    return self.opening()
+                changes, ending = [*self._close()], self.ended(part)
+            case values.StreamError():
+                return [self.failed(part.fault)]
+            case _:
+                return ()
+        events = self.opening()
+        for change in changes:
+            events += self.changed(change)
+        return [*events, *ending]
+
+    def opening(self) -> list[WireEvent]:
+        if self._has_begun:
+            return []
+        self._has_begun = True
+        return list(self.opened())
+
+    @abstractmethod
+    def opened(self) -> Iterator[WireEvent]:
+        """Yield the events before those of the first part, whose blocks are there already."""
+
+    @abstractmethod
+    def changed(self, change: BlockChange) -> Iterator[WireEvent]:
+        """Yield the events of a change of a block."""
+
+    @abstractmethod
+    def failed(self, fault: values.Fault) -> WireEvent:
+        """Return the event of an error inside the stream."""
+
+    @abstractmethod
+    def ended(self, finish: values.Finish) -> Iterator[WireEvent]:
+        """Yield the events of the end of the reply."""
+
+    @abstractmethod
+    def whole(self) -> bytes:
+        """Return the body of a reply that does not stream, after its last part."""
 
     def of_kind(self, kind: BlockKind) -> list[ReplyBlock]:
         return [block for block in self.blocks if block.kind == kind]
@@ -71,18 +143,7 @@ class Blocks:
     def text(self, kind: BlockKind) -> str:
         return "".join(block.text for block in self.of_kind(kind))
 
-    def feed(self, part: ModelOutput) -> Iterator[BlockChange]:
-        match part:
-            case values.TextDelta():
-                yield from self._grow_prose("text", part.text)
-            case values.ReasoningDelta():
-                yield from self._grow_prose("reasoning", part.text)
-            case values.ToolCallDelta():
-                yield from self._grow_call(part)
-            case values.ToolCallPart():
-                yield from self._complete_call(part.call)
-
-    def close(self) -> Iterator[BlockChange]:
+    def _close(self) -> Iterator[BlockChange]:
         """Yield the changes at the reply's end; calls that are open have broken off."""
         yield from self._close_prose()
         for block in self._calls:
@@ -144,79 +205,6 @@ class Blocks:
     def _grow(self, block: ReplyBlock, piece: str) -> BlockChange:
         block.pieces.append(piece)
         return BlockChange("grow", block, piece)
-
-
-def whole_input(block: ReplyBlock) -> Any:
-    """Return the arguments of a call as a value, or as the text that is no JSON."""
-    if not block.text or not block.is_whole:
-        return {}
-    value = json_value(block.text)
-    return block.text if value is None else value
-
-
-class BlockEncoder(ABC):
-    """Writes the reply to one request as the changes of its blocks, from its first part on."""
-
-    def __init__(self, form: "WireFormat", request: WireRequest, stamp: Stamp) -> None:
-        self.options = form.options
-        self.request = request
-        self.signature = f"signature-{stamp.number}"
-        """The provider's proof that a thought is its own."""
-        self.blocks = Blocks()
-        self.finish: values.Finish | None = None
-        self._has_begun = False
-
-    def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:  # noqa: ARG002 - the protocol has it
-        """Return the events before the first part; `ahead` is the finish, if it is known.
-
-        Anthropic's first event reports its usage, and OpenAI sends a refusal as such.
-        """
-        return ()
-
-    def feed(self, part: values.Part) -> Sequence[WireEvent]:
-        """Return the events of the next part; a StreamError is an error inside the stream."""
-        if isinstance(part, values.WireState):
-            return ()
-        if isinstance(part, values.StreamError):
-            return [self.failed(part.fault)]
-        ending: Iterator[WireEvent] = iter(())
-        if isinstance(part, values.Finish):
-            self.finish = part
-            if not part.raw and part.reason is values.FinishReason.INTERRUPTED:
-                return self.opening()
-            changes, ending = list(self.blocks.close()), self.ended(part)
-        else:
-            changes = list(self.blocks.feed(part))
-        events = self.opening()
-        for change in changes:
-            events += self.changed(change)
-        return [*events, *ending]
-
-    def opening(self) -> list[WireEvent]:
-        if self._has_begun:
-            return []
-        self._has_begun = True
-        return list(self.opened())
-
-    @abstractmethod
-    def opened(self) -> Iterator[WireEvent]:
-        """Yield the events before those of the first part, whose blocks are there already."""
-
-    @abstractmethod
-    def changed(self, change: BlockChange) -> Iterator[WireEvent]:
-        """Yield the events of a change of a block."""
-
-    @abstractmethod
-    def failed(self, fault: values.Fault) -> WireEvent:
-        """Return the event of an error inside the stream."""
-
-    @abstractmethod
-    def ended(self, finish: values.Finish) -> Iterator[WireEvent]:
-        """Yield the events of the end of the reply."""
-
-    @abstractmethod
-    def whole(self) -> bytes:
-        """Return the body of a reply that does not stream, after its last part."""
 
 
 class FinishWords:

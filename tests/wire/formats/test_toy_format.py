@@ -79,7 +79,7 @@ class ToyEncoder(BlockEncoder):
         yield WireEvent("", wire_json({"end": finish.reason}))
 
     def whole(self) -> bytes:
-        return wire_json({"model": self.request.model, "text": self.blocks.text("text")}).encode()
+        return wire_json({"model": self.request.model, "text": self.text("text")}).encode()
 
 
 @pytest.fixture(autouse=True)
