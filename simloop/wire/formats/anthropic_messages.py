@@ -230,7 +230,6 @@ def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
 
 # ---------------------------------------------------------------- replies
 
-_WORDS = replies.FinishWords("anthropic")
 # What a block of each kind holds when it starts, and the delta and its field with which it grows.
 _STARTS: Mapping[str, JsonObject] = {
     "text": {"type": "text", "text": ""},
@@ -299,7 +298,8 @@ class _MessageEncoder(replies.BlockEncoder):
         yield _event("message_stop", {})
 
     def _ending(self) -> JsonObject:
-        word = None if self.finish is None else _WORDS.word(self.finish)
+        finish = self.finish
+        word = None if finish is None else replies.finish_word("anthropic", finish)
         ending = {"stop_reason": word, "stop_sequence": None}
         if word != REFUSAL:
             return ending

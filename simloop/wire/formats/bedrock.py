@@ -196,8 +196,6 @@ def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
 
 # ---------------------------------------------------------------- replies
 
-_WORDS = replies.FinishWords("bedrock")
-
 
 class _ConverseEncoder(replies.BlockEncoder):
     def opened(self) -> Iterator[WireEvent]:
@@ -226,14 +224,15 @@ class _ConverseEncoder(replies.BlockEncoder):
         return _event(kind, message=replies.message_of(fault, words))
 
     def ended(self, finish: values.Finish) -> Iterator[WireEvent]:
-        yield _event("messageStop", stopReason=_WORDS.word(finish))
+        yield _event("messageStop", stopReason=replies.finish_word("bedrock", finish))
         yield _event("metadata", **_metadata(finish))
 
     def whole(self) -> bytes:
         content = [self._whole_block(block) for block in self.blocks]
         finish = self.finish or values.Finish(values.FinishReason.STOP)
         message = {"role": "assistant", "content": content}
-        body = {"output": {"message": message}, "stopReason": _WORDS.word(finish)}
+        word = replies.finish_word("bedrock", finish)
+        body = {"output": {"message": message}, "stopReason": word}
         return payload.wire_json({**body, **_metadata(finish)}).encode()
 
     def _whole_block(self, block: replies.ReplyBlock) -> JsonObject:

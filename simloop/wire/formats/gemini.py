@@ -255,7 +255,6 @@ def _schema(value: Any) -> Any:
 
 # ---------------------------------------------------------------- replies
 
-_WORDS = replies.FinishWords("gemini")
 _BLOCKS = {"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR"}
 _MALFORMED = "MALFORMED_FUNCTION_CALL"
 
@@ -317,8 +316,7 @@ class _ContentEncoder(replies.BlockEncoder):
         calls = self.of_kind("call")
         if any(not self._written(block, "") for block in calls if block.is_whole):
             return _MALFORMED
-        word = _WORDS.word(finish)
-        return word.upper() if word in _WORDS.known else word
+        return replies.finish_word("gemini", finish)
 
 
 def _candidate(parts: Sequence[JsonObject], word: str = "") -> JsonObject:

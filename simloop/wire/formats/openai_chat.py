@@ -217,7 +217,6 @@ def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
 # ---------------------------------------------------------------- replies
 
 _DONE = WireEvent("", "[DONE]")
-_WORDS = replies.FinishWords("openai-chat")
 
 
 class _ChatEncoder(replies.BlockEncoder):
@@ -265,7 +264,7 @@ class _ChatEncoder(replies.BlockEncoder):
             return None
         if self._text_field == "refusal":
             return "stop"  # OpenAI says `stop`, and the message says that it is a refusal
-        return _WORDS.word(self.finish)
+        return replies.finish_word("openai-chat", self.finish)
 
     def _chunk(
         self, delta: JsonObject, finish: str | None = None, usage: JsonObject | None = None

@@ -207,20 +207,12 @@ class BlockEncoder(ABC):
         return BlockChange("grow", block, piece)
 
 
-class FinishWords:
-    """The words of a format: one for each reason that it can say, and all that it knows."""
-
-    def __init__(self, format_name: str) -> None:
-        words = PROVIDERS["finishes"][format_name]
-        self._by_reason: dict[str, str] = {key: words[key] for key in words if key != "others"}
-        self.known = frozenset((*self._by_reason.values(), *words["others"]))
-
-    def word(self, finish: values.Finish) -> str:
-        """Return the word for a finish; one that nobody knows goes out as it is."""
-        word = finish.raw.lower().replace("-", "_")
-        if word in self.known:
-            return word
-        return self._by_reason.get(finish.reason) or finish.raw or finish.reason.value
+def finish_word(format_name: str, finish: values.Finish) -> str:
+    """Return the word of a format for a finish; one that nobody knows goes out as it is."""
+    words = PROVIDERS["finishes"][format_name]
+    known = {word.lower(): word for word in (*words["others"], *words["reasons"].values())}
+    word: str = known.get(finish.raw.lower().replace("-", "_"), "")
+    return word or words["reasons"].get(finish.reason) or finish.raw or finish.reason.value
 
 
 INVALID = "invalid_request_error"
