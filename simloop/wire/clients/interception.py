@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from simloop.virtual.clock.listener import OpenSession, report_session
@@ -28,19 +28,10 @@ def intercept(endpoint: Endpoint) -> None:
     endpoint.port.loop.at_end.append(interception.__exit__)
 
 
-class _Patch(NamedTuple):
-    owner: Any
-    name: str
-    original: Any
-    ours: Any
-
-    def undo(self) -> None:
-        """Put the original back, unless the program has put something else there."""
-        if vars(self.owner).get(self.name) is self.ours:
-            setattr(self.owner, self.name, self.original)
+Undo = Callable[[], None]
 
 
-def _patched(owner: Any, name: str, function: Callable[..., Any]) -> _Patch:
+def _patched(owner: Any, name: str, function: Callable[..., Any]) -> Undo:
     """Put `function` in the place of another one, which it gets before its arguments."""
     original = vars(owner)[name]
 
@@ -48,8 +39,12 @@ def _patched(owner: Any, name: str, function: Callable[..., Any]) -> _Patch:
     def ours(*args: Any, **kwargs: Any) -> Any:
         return function(original, *args, **kwargs)
 
+    def undo() -> None:
+        if vars(owner).get(name) is ours:  # else the program has put something there
+            setattr(owner, name, original)
+
     setattr(owner, name, ours)
-    return _Patch(owner, name, original, ours)
+    return undo
 
 
 def _endpoint_for(host_and_port: Callable[[], tuple[str, int | None]]) -> Endpoint | None:
@@ -63,7 +58,7 @@ def _endpoint_for(host_and_port: Callable[[], tuple[str, int | None]]) -> Endpoi
 
 # The conversions are loaded with the client that needs them.
 # ruff: noqa: PLC0415
-def _httpx(module: Any) -> Iterator[_Patch]:
+def _httpx(module: Any) -> Iterator[Undo]:
     from simloop.wire.clients.httpx import conversion_of
 
     conversion = conversion_of(module)
@@ -99,7 +94,7 @@ _SESSIONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 """The places at which sessions of aiohttp were opened, by their connectors."""
 
 
-def _aiohttp(module: Any) -> Iterator[_Patch]:
+def _aiohttp(module: Any) -> Iterator[Undo]:
     from simloop.wire.clients.sockets import connected
 
     def report(connector: Any) -> None:
@@ -128,7 +123,7 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
     yield _patched(module.ClientSession, "__init__", opening)
 
 
-def _connected(module: Any, kind: str) -> Iterator[_Patch]:
+def _connected(module: Any, kind: str) -> Iterator[Undo]:
     """Give the connections of a module a socket to the endpoint, of that class."""
     from simloop.wire.clients import sockets
 
@@ -151,7 +146,7 @@ def _connected(module: Any, kind: str) -> Iterator[_Patch]:
             yield _patched(connection, "connect", connecting)
 
 
-def _agents_tracing(module: Any) -> Iterator[_Patch]:
+def _agents_tracing(module: Any) -> Iterator[Undo]:
     """Let no span of a simulation into the queue of openai-agents, which is sent at exit."""
     if not hasattr(module, "BackendSpanExporter"):  # another package with the name `agents`
         return
@@ -174,7 +169,7 @@ class _InOrder(dict[Any, None]):
         self.pop(each, None)
 
 
-def _anyio(module: Any) -> Iterator[_Patch]:
+def _anyio(module: Any) -> Iterator[Undo]:
     """Cancel what is inside a scope in the order of its entries: a set has that of addresses."""
 
     def making(original: Any, scope: Any, *args: Any, **kwargs: Any) -> None:
@@ -184,7 +179,7 @@ def _anyio(module: Any) -> Iterator[_Patch]:
     yield _patched(module.CancelScope, "__init__", making)
 
 
-_PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
+_PATCHES: dict[str, Callable[[ModuleType], Iterator[Undo]]] = {
     "httpx": _httpx,
     "httpx2": _httpx,
     "aiohttp": _aiohttp,
@@ -201,8 +196,7 @@ class Interception:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs = 0
-        self._patches: list[_Patch] = []
-        self._environment = ExitStack()
+        self._kept = ExitStack()  # what is put back
 
     hides_addresses = True
     """Whether the addresses of providers in the environment are hidden."""
@@ -212,7 +206,7 @@ class Interception:
             self._runs += 1
             if self._runs > 1:
                 return
-            self._environment.enter_context(dummy_keys(hides_addresses=self.hides_addresses))
+            self._kept.enter_context(dummy_keys(hides_addresses=self.hides_addresses))
             sys.meta_path.insert(0, self)
             for name in _PATCHES:
                 module = sys.modules.get(name)
@@ -226,13 +220,11 @@ class Interception:
                 return
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
-            while self._patches:
-                self._patches.pop().undo()
-            self._environment.close()
+            self._kept.close()
 
     def patch(self, module: ModuleType) -> None:
-        if self._runs:
-            self._patches += _PATCHES[module.__name__](module)
+        for undo in _PATCHES[module.__name__](module) if self._runs else ():
+            self._kept.callback(undo)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
