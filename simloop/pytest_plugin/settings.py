@@ -25,28 +25,26 @@ def command(item: pytest.Item, seed: int | None = None) -> str:
 
 def settings_of(item: pytest.Item) -> dict[str, Any]:
     """Return the settings for `simloop_run`, overridden by the flags of the command line."""
-    flags = {name: item.config.getoption(f"--simloop-{name}") for name in ("seed", "unscripted")}
-    stated = {name: value for name, value in flags.items() if value is not None}
-    return {**_marked(item, _OF_RUNS, "for an async test"), **stated}
+    return {**_marked(item, _OF_RUNS, "for an async test"), **_flags(item)}
 
 
 def settings_of_async(item: pytest.Item) -> dict[str, Any]:
     """Return the settings for the runs of an async test, with its seeds as a list."""
     settings = _marked(item, _OF_ASYNC_TESTS, "for `simloop_run`; an async test is its own agent")
-    seed, seeds = item.config.getoption("--simloop-seed"), settings.get("seeds")
-    if seeds is not None and "seed" in settings:
+    if "seeds" in settings and "seed" in settings:
         pytest.fail("the marker simloop takes seed= or seeds=, not both", pytrace=False)
+    seeds = settings.pop("seeds", None)
     if seeds is not None and (type(seeds) is not int or seeds < 1):
         pytest.fail(f"seeds= is a number of runs, such as 200, not {seeds!r}", pytrace=False)
-    unscripted = item.config.getoption("--simloop-unscripted") or settings.get("unscripted")
-    stated = {name: settings[name] for name in settings if name in ("max_transitions", "services")}
-    stated |= {"unscripted": unscripted} if unscripted else {}
-    several = [settings.get("seed", 0)] if seeds is None else [*range(seeds)]
-    return {
-        "seeds": several if seed is None else [seed],
-        "shuffle_ties": bool(settings.get("shuffle_ties", False)),
-        **stated,
-    }
+    settings |= _flags(item)
+    is_one = seeds is None or "seed" in settings
+    several = [settings.pop("seed", 0)] if is_one else [*range(seeds)]
+    return {**settings, "seeds": several}
+
+
+def _flags(item: pytest.Item) -> dict[str, Any]:
+    flags = {name: item.config.getoption(f"--simloop-{name}") for name in ("seed", "unscripted")}
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 def _marked(item: pytest.Item, fitting: tuple[str, ...], other: str) -> dict[str, Any]:
