@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 from pydantic import ValidationError
@@ -41,10 +41,6 @@ from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
 from simloop.virtual.border.seal import kept_border
 
-_Judging: TypeAlias = Literal["digest", "search", "search twice", "file", "file twice"]
-"""What a process answers for a scenario: the digest of its run, or its failure, as the search or
-as a test of the scenario file judges it; `twice` compares a second run."""
-
 _LOOK_S = 1.0
 PATIENCE_S = 30.0
 """The real seconds after which a run is one that does not end."""
@@ -56,16 +52,16 @@ def digest_of(record: Iterable[AnyEntry]) -> str:
     return hashlib.blake2b(msgspec.json.encode(list(record)), digest_size=16).hexdigest()
 
 
-def failure_alone(scenario: Scenario, judge: _Judging, rule: str = "") -> Failure | None:
+def failure_alone(scenario: Scenario, rule: str = "", *, twice: bool = False) -> Failure | None:
     """Run a scenario, which names its loop, in a new process, and return its failure.
 
-    `rule` is the one invariant that is judged there, if there is one of this name.
-
+    `rule` is the one invariant that is judged there, if there is one of this name. With `twice`,
+    the run is compared with a second one.
     Raises ScenarioError if no file can hold the scenario.
     """
     if NURSERIES:
-        return NURSERIES[-1].failure(scenario, judge, rule)
-    asked = _request(scenario, judge, rule)
+        return NURSERIES[-1].failure(scenario, rule, twice=twice)
+    asked = _request(scenario, rule=rule, twice=twice)
     try:
         done = subprocess.run(**_process({}), input=asked, timeout=PATIENCE_S, check=False)
     except subprocess.TimeoutExpired:
@@ -100,9 +96,9 @@ class Nursery:
         theirs.close()
         self.cpu_s = 0.0
 
-    def failure(self, scenario: Scenario, judge: _Judging, rule: str) -> Failure | None:
+    def failure(self, scenario: Scenario, rule: str, *, twice: bool) -> Failure | None:
         """Return what `failure_alone` returns."""
-        self._pipe.send((judge, rule, content_of(scenario)))
+        self._pipe.send((content_of(scenario), rule, twice))
         self.cpu_s, found = self._pipe.recv()
         return None if found is None else Failure(*found)
 
@@ -116,8 +112,8 @@ def _nurse(pipe: Connection, parents: Connection) -> None:
     begin_worker(os.getppid())
     with contextlib.suppress(EOFError):
         while True:
-            judge, rule, content = pipe.recv()
-            answer = partial(_answered, judge, rule, content, isolates=False)
+            content, rule, twice = pipe.recv()
+            answer = partial(_answered, content, rule, twice=twice)
             try:
                 found = isolated(answer, limit_s=PATIENCE_S)
             except RunawayRun:
@@ -150,7 +146,7 @@ class Twin:
             self._process = subprocess.Popen(stdin=subprocess.PIPE, **started)
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(_request(world, "digest", isolates=isolates))
+            self._process.stdin.write(_request(world, isolates=isolates))
             self._process.stdin.flush()
         except BrokenPipeError:  # a run has ended it; the search makes the same run
             self.end()
@@ -173,11 +169,8 @@ class Twin:
         return (number, world) if answer not in (None, digest) else None
 
 
-def _request(
-    scenario: Scenario, judge: _Judging, rule: str = "", *, isolates: bool = False
-) -> bytes:
-    asked = json.dumps({"judge": judge, "rule": rule, "isolates": isolates})
-    return asked.encode() + b"\n" + content_of(scenario) + b"\n"
+def _request(scenario: Scenario, **asked: Any) -> bytes:
+    return json.dumps(asked).encode() + b"\n" + content_of(scenario) + b"\n"
 
 
 def _process(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -215,19 +208,21 @@ def main(given: str, parent: str) -> None:
         os.dup2(2, 1)
         lines = iter(sys.stdin.buffer.readline, b"")
         for asked, scenario in zip(lines, lines, strict=True):
-            answers.write(json.dumps(_answered(**json.loads(asked), content=scenario)) + "\n")
+            answers.write(json.dumps(_answered(scenario, **json.loads(asked))) + "\n")
             answers.flush()
 
 
-def _answered(judge: _Judging, rule: str, content: bytes, *, isolates: bool) -> Any:
+def _answered(
+    content: bytes, rule: str = "", *, twice: bool = False, isolates: bool | None = None
+) -> Any:
+    """Return the failure of a scenario, or the digest of its run, which is isolated or not."""
     try:
         scenario = Scenario.model_validate_json(content)
-        if judge == "digest":
+        if isolates is not None:
             return digest_of(trial(Plan(scenario, {"isolate": isolates}), UNJUDGED).entries)
-        rules = Rules(only(rule), expectations=judge.startswith("file"))
-        return failure_of(Plan(scenario, {}), rules, twice=judge.endswith("twice"))
+        return failure_of(Plan(scenario, {}), Rules(only(rule), expectations=False), twice=twice)
     except ScenarioError as error:
-        return None if judge == "digest" else Failure.of_error(error)
+        return None if isolates is not None else Failure.of_error(error)
     except (SimloopError, ValidationError):
         return None  # text that cannot be encoded is not compared
 

@@ -375,8 +375,7 @@ class Search:
             known = [each for each in self._invariants or () if each.name == name]
             rules = Rules(known or only(name), expectations=False)
             return failure_of(plan, rules, twice=twice)
-        judge: Any = "search twice" if twice else "search"
-        return failure_alone(plan.by_itself(), judge, "" if self._course is None else name)
+        return failure_alone(plan.by_itself(), "" if self._course is None else name, twice=twice)
 
 
 class _Isolation:
