@@ -4,11 +4,13 @@ The agent runs in a simulation, as in every run. Its requests go out for real, e
 and the virtual clock advances by the time that the answer took.
 """
 
-import subprocess
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.recordings import network
@@ -16,6 +18,7 @@ from simloop.recordings.exchanges import HttpExchange, add_exchanges
 from simloop.recordings.network import RealAnswer, RealRequest
 from simloop.recordings.recording import Recording
 from simloop.recordings.scenarios import scenario_of
+from simloop.runs.command_hooks import run_real_command
 from simloop.runs.options import RunOptions
 from simloop.runs.run import Simulation
 from simloop.scenario.schema import Scenario
@@ -48,10 +51,10 @@ def record_live(
         hint = "name a scenario with no more than its prompt, and what the agent needs"
         raise ScenarioError("it has a script of the model already", key="model", hint=hint)
     exchanges: list[HttpExchange] = []
-    with _real_network() as fetch, _addresses_kept():
+    with _addresses_kept():
 
         def endpoint(*port: Any, **options: Any) -> Endpoint:
-            return _LiveEndpoint(fetch, exchanges, services, *port, **options)
+            return _LiveEndpoint(exchanges, services, *port, **options)
 
         options: RunOptions = {**given, "endpoint": endpoint}
         Simulation(scenario, **options).run_unchecked()
@@ -65,23 +68,11 @@ def record_live(
     return whole, comment, recording
 
 
-@contextmanager
-def _real_network() -> Iterator[Callable[[HttpRequest], RealAnswer]]:
-    command = [sys.executable, "-m", network.__name__]
-    with subprocess.Popen(  # noqa: S603 - Python, with a module of simloop
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        to, back = process.stdin, process.stdout
-
-        def fetch(request: HttpRequest) -> RealAnswer:
-            asked = RealRequest(request.method, request.url, list(request.headers), request.body)
-            network.write(to, asked)
-            answered: RealAnswer = network.read(back, RealAnswer)
-            return answered
-
-        yield fetch
+def _fetched(request: HttpRequest) -> RealAnswer:
+    asked = RealRequest(request.method, request.url, list(request.headers), request.body)
+    command = f"{shlex.quote(sys.executable)} -m {network.__name__}"
+    done, _ = run_real_command(command, msgspec.msgpack.encode(asked))
+    return msgspec.msgpack.decode(done.stdout, type=RealAnswer)
 
 
 @contextmanager
@@ -99,14 +90,13 @@ class _LiveEndpoint(Endpoint):
 
     def __init__(
         self,
-        fetch: Callable[[HttpRequest], RealAnswer],
         exchanges: list[HttpExchange],
         services: bool,  # noqa: FBT001 - see `record_live`
         *port: Any,
         **options: Any,
     ) -> None:
         super().__init__(*port, **options)
-        self._fetch, self._exchanges, self._all = fetch, exchanges, services
+        self._exchanges, self._all = exchanges, services
 
     def knows(self, method: str, url: str) -> bool:
         return (
@@ -130,7 +120,7 @@ class _LiveEndpoint(Endpoint):
             error = runaway(f"the run passed {MOST_REQUESTS} real requests")
             self.port.recorder.keep(error)
             raise error
-        told = self._fetch(request)
+        told = _fetched(request)
         self._exchanges.append(_exchange(request, told))
         return ScriptedCourse(_answer(told), request)
 

@@ -1,18 +1,16 @@
-"""The process that makes the real requests of a recording: it has no simulation around it.
+"""The process that makes a real request of a recording: it has no simulation around it.
 
-It reads requests from standard input and writes answers to standard output, each as MessagePack
-after its length. `live.py` starts it.
+It reads the request from standard input and writes the answer to standard output, as MessagePack.
+`live.py` starts it.
 """
 
 import sys
 import time
 import urllib.request
-from typing import IO, Any
 
 import msgspec
 
 _PIECE = 65_536
-_LENGTH = 8
 _NOT_SENT = frozenset({
     "host", "content-length", "connection", "transfer-encoding", "accept-encoding",
 })  # fmt: skip
@@ -35,19 +33,6 @@ class RealAnswer(msgspec.Struct):
     pieces: list[tuple[int, bytes]] = []
     head_ns: int = 0
     error: str = ""
-
-
-def write(stream: IO[bytes], value: Any) -> None:
-    """Write a value after its length."""
-    data = msgspec.msgpack.encode(value)
-    stream.write(len(data).to_bytes(_LENGTH) + data)
-    stream.flush()
-
-
-def read(stream: IO[bytes], kind: Any) -> Any:
-    """Return the next value, or None at the end."""
-    size = stream.read(_LENGTH)
-    return msgspec.msgpack.decode(stream.read(int.from_bytes(size)), type=kind) if size else None
 
 
 def _opener() -> urllib.request.OpenerDirector:
@@ -81,5 +66,5 @@ def answer(asked: RealRequest) -> RealAnswer:
 
 
 if __name__ == "__main__":
-    while (request := read(sys.stdin.buffer, RealRequest)) is not None:
-        write(sys.stdout.buffer, answer(request))
+    request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=RealRequest)
+    sys.stdout.buffer.write(msgspec.msgpack.encode(answer(request)))
