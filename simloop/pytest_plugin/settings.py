@@ -37,9 +37,8 @@ def settings_of_async(item: pytest.Item) -> dict[str, Any]:
     if seeds is not None and (type(seeds) is not int or seeds < 1):
         pytest.fail(f"seeds= is a number of runs, such as 200, not {seeds!r}", pytrace=False)
     settings |= _flags(item)
-    is_one = seeds is None or "seed" in settings
-    several = [settings.pop("seed", 0)] if is_one else [*range(seeds)]
-    return {**settings, "seeds": several}
+    one = settings.pop("seed", 0 if seeds is None else None)
+    return {**settings, "seeds": [*range(seeds or 0)] if one is None else [one]}
 
 
 def _flags(item: pytest.Item) -> dict[str, Any]:
