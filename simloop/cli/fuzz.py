@@ -24,9 +24,8 @@ from simloop.fuzz import executor
 from simloop.fuzz.search import Group
 from simloop.runs.isolation import can_isolate
 from simloop.runs.loop import check_loop_exists
-from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loader import load_declared, parse_scenario
-from simloop.scenario.writing import create_schema, scenario_text
+from simloop.scenario.writing import create_schema, free_path, scenario_text
 from simloop.trace.storage import create_folder, write_file
 
 _NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
@@ -223,18 +222,13 @@ class _Files:
             note(f"no file can hold the scenario of {finding.name} in run {finding.run}")
             return
         if finding.scenario not in self.written:  # equal scenarios share one file
-            path = self.written[finding.scenario] = self._free(finding.name)
+            known = self.written.values()
+            path = free_path(self._folder, finding.name.lower(), known.__contains__)
+            self.written[finding.scenario] = path
             comment = self._comment(finding, path)
             text = scenario_text(parse_scenario(finding.scenario), comment)
             create_schema(self._folder)
             write_file(path, text.encode())
-
-    def _free(self, name: str) -> Path:
-        path, number = self._folder / f"{name.lower()}{SUFFIX}", 1
-        while path in self.written.values():
-            number += 1
-            path = self._folder / f"{name.lower()}-{number}{SUFFIX}"
-        return path
 
     def _comment(self, finding: executor.SearchFinding, path: Path) -> str:
         settings = self._settings

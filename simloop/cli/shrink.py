@@ -19,7 +19,7 @@ from simloop.runs.plan import Plan
 from simloop.scenario.catalog import SUFFIX, find
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
-from simloop.scenario.writing import create, create_schema, scenario_text
+from simloop.scenario.writing import create, create_schema, free_path, scenario_text
 from simloop.trace.codec import read_trace
 
 _TRACE = ".jsonl"
@@ -89,19 +89,11 @@ def _read(source: str, given: RunOptions) -> tuple[Scenario, RunOptions]:
 
 
 def _write(source: str, shrunk: Shrunk, file: Path | None) -> Path:
-    path = file or _free(Path(source).name)
+    stem = Path(source).name.removesuffix(SUFFIX).removesuffix(_TRACE).removesuffix(".trace")
+    path = file or free_path(Path(), f"{stem}.shrunk")
     comment = f"Shrunk from {source}.\n{_judged(shrunk.failure)}\nreproduce: {_command(path)}"
     create(path, scenario_text(shrunk.scenario, comment))
     create_schema(path.parent)
-    return path
-
-
-def _free(name: str) -> Path:
-    stem = name.removesuffix(SUFFIX).removesuffix(_TRACE).removesuffix(".trace")
-    path, number = Path(f"{stem}.shrunk{SUFFIX}"), 1
-    while path.exists():
-        number += 1
-        path = Path(f"{stem}.shrunk-{number}{SUFFIX}")
     return path
 
 

@@ -5,6 +5,8 @@ The text, read again, gives an equal scenario; what no file can hold is refused.
 
 import io
 import re
+from collections.abc import Callable
+from itertools import chain, count
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from pydantic_core import PydanticSerializationError
 
 from simloop.errors import ScenarioError
 from simloop.escape import escape
-from simloop.scenario.catalog import schema_text
+from simloop.scenario.catalog import SUFFIX, schema_text
 from simloop.scenario.schema import Scenario
 from simloop.scenario.yaml import HALF, HIDDEN, HIGHEST, LOWEST, plain_value
 
@@ -158,6 +160,13 @@ def half_of_a_pair() -> ScenarioError:
 
 def _unwritable(message: str, hint: str) -> ScenarioError:
     return ScenarioError(f"no file and no trace can hold this: {message}", hint=hint)
+
+
+def free_path(folder: Path, stem: str, is_taken: Callable[[Path], bool] = Path.exists) -> Path:
+    """Return the path of a scenario file with this stem, and with a number if that is taken."""
+    numbers = chain([""], (f"-{number}" for number in count(2)))
+    paths = (folder / f"{stem}{number}{SUFFIX}" for number in numbers)
+    return next(path for path in paths if not is_taken(path))
 
 
 def create_schema(folder: Path) -> Path | None:
