@@ -360,8 +360,8 @@ def _unlike(wanted: str | SentRequest, sent: Request) -> Iterator[tuple[str, Any
         if wanted.messages is None:
             return
         if one is None or other is None:
-            given = None if one is None else one.model_dump(exclude_defaults=True)
-            yield f"messages.{place}", given, other and written(other)
+            given = "no message" if one is None else one.model_dump(exclude_defaults=True)
+            yield f"messages.{place}", given, "no message" if other is None else written(other)
         elif (found := differing(one, other)) is not None:
             yield f"messages.{place}.{found[0]}", *found[1:]
 

@@ -45,9 +45,9 @@ def result_of(expect: str, path: str = "a b.yaml") -> Result:
 
 
 def test_requests_are_counted_without_building_them_all() -> None:
-    result = play_text(MANY)
+    result, expected = play_text(MANY), Expect(requests=501)
     tracemalloc.start()
-    found = mismatches(Expect(requests=501), result)
+    found = mismatches(expected, result)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (found, most < 100_000) == ((), True)
