@@ -32,11 +32,6 @@ class Progress:
     `escapes`, even if the program swallows it. `most` replaces the default bounds on callbacks.
     """
 
-    __slots__ = (
-        "_cleans", "_escapes", "_most", "_news", "_read_in", "_reads", "_report", "_since",
-        "_swallowed", "callbacks", "next",
-    )  # fmt: skip
-
     def __init__(
         self, report: Callable[[str], str], escapes: list[SimloopError], most: int | None = None
     ) -> None:

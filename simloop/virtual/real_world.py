@@ -79,11 +79,8 @@ class noted_interrupts:  # noqa: N801 - a context manager, named as one reads it
     that was there is called too. Only the main thread can receive a Ctrl-C.
     """
 
-    __slots__ = ("_handler", "pressed")
-
-    def __init__(self) -> None:
-        self.pressed = False
-        self._handler: Any = None
+    pressed = False
+    _handler: Any = None
 
     def __enter__(self) -> Self:
         self.pressed = False

@@ -40,10 +40,7 @@ USUAL_SITES = (*(fault.site for fault in _OF_REPLIES if not fault.named_only), *
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChanceFaults:
-    """The probabilities of faults. `activate`: a site is on in a run; `fire`: it acts when asked.
-
-    `sites` names those that may take part; without it, the usual ones may.
-    """
+    """The probabilities of faults, and the sites of those that may take part."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
 

@@ -249,10 +249,6 @@ class Script:
         raise ScriptExhausted(message, key=self.name, hint=hint)
 
     @property
-    def is_empty(self) -> bool:
-        return not self._entries
-
-    @property
     def replies(self) -> int:
         """Return the number of replies, without those of entries that may always be used."""
         return sum(entry.times or 0 for entry in self._entries)
@@ -331,10 +327,6 @@ class FakeModel:
     @property
     def replies(self) -> int:
         return sum(script.replies for script in self._scripts.values())
-
-    @property
-    def is_empty(self) -> bool:
-        return all(script.is_empty for script in self._scripts.values())
 
     def unused(self) -> list[str]:
         return [position for script in self._scripts.values() for position in script.unused()]

@@ -47,14 +47,13 @@ class UnfinishedLineError(ValueError):
     """A quote, or a here-document, has no end yet."""
 
 
-class ShellCommand:
+class ShellCommand(Struct):
     """One command of a line: its quoted words, where its errors go, and a here-document."""
 
-    def __init__(self, joint: str) -> None:
-        self.joint = joint
-        self.words: list[str] = []
-        self.errors = ""
-        self.text: str | None = None
+    joint: str
+    words: list[str] = []
+    errors: str = ""
+    text: str | None = None
 
 
 class ShellInput(NamedTuple):

@@ -71,10 +71,6 @@ class UserPort:
         self._refused = 0  # turns after an error of simloop or the stop of a run
         self.cancellation = Cancellation(loop, partial(_record_stop, recorder))
 
-    @property
-    def stopped(self) -> bool:
-        return self.cancellation.stopped
-
     async def turn(self) -> None:
         """Give tasks that are ready their turn. Raises CancelledError if the run is to end.
 
@@ -200,11 +196,6 @@ class Cancellation:
         if not self._aborted and self.note_abort is not None:
             self._find_due()
         return self._aborted
-
-    @property
-    def stopped(self) -> bool:
-        self._find_due()
-        return self.pending is not None or self._aborted
 
     def plan(self, when_ns: int, signal: Signal) -> None:
         self._planned.append((when_ns, signal))

@@ -120,11 +120,11 @@ def test_a_planned_message_is_sent_at_its_time_among_those_sent_then() -> None:
 def test_a_run_is_stopped_by_its_user_and_records_who_stopped_it() -> None:
     async def main(opened: Opened) -> tuple[bool, bool, list[StopCause], int]:
         user = opened.world.user
-        before = user.stopped
+        before = user.cancellation.is_due
         opened.loop.call_later(0.005, user.stop)
         stopped = await is_stopped(nap(10))
         causes = [entry.cause for entry in opened.of(entries.StopRequested)]
-        return before, user.stopped and stopped, causes, opened.loop.now_ns // MS
+        return before, user.cancellation.is_due and stopped, causes, opened.loop.now_ns // MS
 
     assert in_world(main) == (False, True, [StopCause.ABORT], 5)
 
@@ -141,7 +141,7 @@ def test_the_wall_clock_stops_a_run_and_is_recorded_as_the_cause() -> None:
 def test_a_hook_that_ends_its_run_is_not_recorded_as_the_user() -> None:
     async def main(opened: Opened) -> tuple[bool, list[AnyEntry]]:
         opened.world.user.cancellation.end_run(HookFailed())
-        return opened.world.user.stopped, opened.entries
+        return opened.world.user.cancellation.is_due, opened.entries
 
     assert in_world(main) == (True, [])
 
@@ -149,7 +149,7 @@ def test_a_hook_that_ends_its_run_is_not_recorded_as_the_user() -> None:
 def test_without_a_run_a_request_to_stop_does_nothing() -> None:
     user, record, _ = port()
     user.stop()
-    assert (user.stopped, record) == (False, [])
+    assert (user.cancellation.is_due, record) == (False, [])
 
 
 def test_a_message_is_given_out_and_recorded_as_text_that_can_be_written() -> None:
@@ -301,9 +301,9 @@ def test_what_is_opened_again_can_be_stopped_again() -> None:
 def test_a_run_is_stopped_as_soon_as_an_end_is_pending_or_due() -> None:
     async def main(cancelling: Cancellation) -> tuple[bool, bool]:
         cancelling.plan(5 * MS, WallClockExpired())
-        before = cancelling.stopped
+        before = cancelling.is_due
         running_loop().advance_ns(6 * MS)
-        return before, cancelling.stopped
+        return before, cancelling.is_due
 
     assert play(main) == (False, True)
 

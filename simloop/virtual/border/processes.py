@@ -436,16 +436,14 @@ def _poll_popen(
     return popen.returncode
 
 
-_ANSWERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
-    (os, "system", _system), (os, "waitpid", _waitpid),
-    (os, "kill", _kill_one), (os, "killpg", _kill_group), (os, "getpgid", _group_of),
-    (shutil, "which", _which),
-)  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     # In the place of a function that is not there in any run is its stand-in.
     refusals.FUNCTIONS.get(original, original): stand_in(original, answer, "processes")
-    for original, answer in ((getattr(module, name), answer) for module, name, answer in _ANSWERS)
-}
+    for original, answer in (
+        (os.system, _system), (os.waitpid, _waitpid), (shutil.which, _which),
+        (os.kill, _kill_one), (os.killpg, _kill_group), (os.getpgid, _group_of),
+    )
+}  # fmt: skip
 
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     (subprocess.Popen, original.__name__, stand_in(original, answer, "processes"))
