@@ -84,31 +84,24 @@ class Gemini(replies.WireFormat):
         return _ContentEncoder(self, request, stamp)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
-        return {"error": gemini_error(fault)}
+        """Return the body of an error, whose details have a code that is no status, and a hint."""
+        code, status, details = fault.code, replies.status_of(fault), list[JsonObject]()
+        words = replies.words_of(fault, _ERRORS, "UNKNOWN", "UNKNOWN")
+        is_type = code in _TYPES or fault.code_is_type
+        if code and not is_type and code != OVERFLOW:
+            reason = {"reason": code, "domain": "googleapis.com"}
+            details.append({"@type": f"{_DETAIL}ErrorInfo", **reason})
+        wait = fault.header("retry-after") or ""
+        if re.fullmatch(r"\d+(\.\d+)?", wait):
+            details.append({"@type": f"{_DETAIL}RetryInfo", "retryDelay": f"{wait}s"})
+        message, word = replies.message_of(fault, words), code if is_type else words.type
+        error = {"code": status, "message": message, "status": word}
+        return {"error": error | ({"details": details} if details else {})}
 
-
-# ---------------------------------------------------------------- failed calls
 
 _ERRORS = replies.error_words("gemini")
 _TYPES = {words.type for words in _ERRORS.values()}
 _DETAIL = "type.googleapis.com/google.rpc."
-
-
-def gemini_error(fault: values.Fault) -> JsonObject:
-    """Return the object `error`; its details have a code that is no status, and the retry hint."""
-    code, status, details = fault.code, replies.status_of(fault), list[JsonObject]()
-    words = replies.words_of(fault, _ERRORS, "UNKNOWN", "UNKNOWN")
-    is_type = code in _TYPES or fault.code_is_type
-    if code and not is_type and code != OVERFLOW:
-        reason = {"reason": code, "domain": "googleapis.com"}
-        details.append({"@type": f"{_DETAIL}ErrorInfo", **reason})
-    wait = fault.header("retry-after") or ""
-    if re.fullmatch(r"\d+(\.\d+)?", wait):
-        details.append({"@type": f"{_DETAIL}RetryInfo", "retryDelay": f"{wait}s"})
-    message, word = replies.message_of(fault, words), code if is_type else words.type
-    error = {"code": status, "message": message, "status": word}
-    return error | {"details": details} if details else error
-
 
 # ---------------------------------------------------------------- requests
 
@@ -287,7 +280,7 @@ class _ContentEncoder(replies.BlockEncoder):
         return [{"functionCall": call, **signature}]
 
     def failed(self, fault: values.Fault) -> WireEvent:
-        return _event({"error": gemini_error(fault)})
+        return _event(self.form.error_body(fault, 0))
 
     def ended(self, finish: values.Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
         yield _event(self._ending([{"text": ""}] if self.blocks else []))

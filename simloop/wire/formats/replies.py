@@ -68,7 +68,7 @@ class BlockEncoder(ABC):
     """Writes the reply to one request as the changes of its blocks, from its first part on."""
 
     def __init__(self, form: "WireFormat", request: WireRequest, stamp: Stamp) -> None:
-        self.options = form.options
+        self.form, self.options = form, form.options
         self.request = request
         self.signature = f"signature-{stamp.number}"
         """The provider's proof that a thought is its own."""
