@@ -19,19 +19,6 @@ from simloop.world.http import Headers, HttpBody, HttpReply, HttpRequest
 # ---------------------------------------------------------------- failed calls of both formats
 
 refused = partial(payload.refusal, "openai")
-_ERRORS = replies.error_words("openai")
-_OF_RESPONSES = _ERRORS | replies.error_words("openai-responses")
-
-
-def openai_error(fault: values.Fault, *, is_responses: bool = False) -> JsonObject:
-    """Return the object `error` of OpenAI's formats."""
-    known = _OF_RESPONSES if is_responses else _ERRORS
-    words = replies.words_of(fault, known, "server_error", INVALID)
-    code = fault.code or words.code
-    if fault.code_is_type:
-        words, code = words._replace(type=fault.code), None
-    message = replies.message_of(fault, words)
-    return {"message": message, "type": words.type, "param": words.param, "code": code}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +26,15 @@ class OpenAIFormat(replies.WireFormat):
     """The replies of OpenAI's formats that are no output: headers, errors and refusals."""
 
     hosts: ClassVar[str] = r"api\.openai\.com"
-    is_responses: ClassVar[bool] = False
+    errors: ClassVar[dict[int | str, replies.ErrorWords]] = replies.error_words("openai")
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
-        return {"error": openai_error(fault, is_responses=self.is_responses)}
+        words = replies.words_of(fault, self.errors, "server_error", INVALID)
+        code = fault.code or words.code
+        if fault.code_is_type:
+            words, code = words._replace(type=fault.code), None
+        error = {"message": replies.message_of(fault, words), "type": words.type}
+        return {"error": {**error, "param": words.param, "code": code}}
 
     def refuse(self, wrong: WrongRequest, stamp: Stamp) -> HttpReply:
         param, code = wrong.key or None, wrong.code or None
@@ -275,17 +267,16 @@ class _ChatEncoder(replies.BlockEncoder):
         return WireEvent("", payload.wire_json({**self._head, "choices": [choice], **more}))
 
     def failed(self, fault: values.Fault) -> WireEvent:
-        error = openai_error(fault)
+        body = self.form.error_body(fault, 0)
         match self.options.chat_error:
             case "event":
-                return WireEvent("error", payload.wire_json({"error": error}))
+                return WireEvent("error", payload.wire_json(body))
             case "chunk":
                 choice = {"index": 0, "delta": {"role": "assistant", "content": ""}}
                 choices = [choice | {"logprobs": None, "finish_reason": None}]
-                chunk = {**self._head, "choices": choices, "error": error}
-                return WireEvent("", payload.wire_json(chunk))
+                return WireEvent("", payload.wire_json({**self._head, "choices": choices, **body}))
             case _:
-                return WireEvent("", payload.wire_json({"error": error}))
+                return WireEvent("", payload.wire_json(body))
 
     def whole(self) -> bytes:
         finish, text, reasoning = self.finish, self.text("text"), self.text("reasoning")

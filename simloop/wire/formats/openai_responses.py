@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from simloop import messages as values
 from simloop.wire.formats import payload, replies
-from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error, refused
+from simloop.wire.formats.openai_chat import OpenAIFormat, refused
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import REFUSAL, BlockChange, ReplyBlock
 from simloop.wire.formats.storage import Turn
@@ -35,7 +35,7 @@ class OpenAIResponses(OpenAIFormat):
     name: ClassVar[str] = "openai-responses"
     path: ClassVar[str] = "/responses"
     paths: ClassVar[str] = r"/responses(?:/input_tokens)?"
-    is_responses: ClassVar[bool] = True
+    errors = OpenAIFormat.errors | replies.error_words("openai-responses")
 
     def read(self, request: HttpRequest) -> WireRequest:
         body = payload.body_of(request)
@@ -334,7 +334,7 @@ class _ResponseEncoder(replies.BlockEncoder):
         raw, reason = self.finish.raw, self.finish.reason
         if raw in ("cancelled", "failed") or reason is values.FinishReason.ERROR:
             fault = values.Fault(f"the model finished with {raw or reason}", code="server_error")
-            return ("cancelled", {}) if raw == "cancelled" else ("failed", _failure(fault))
+            return ("cancelled", {}) if raw == "cancelled" else ("failed", self._failure(fault))
         if (
             reason in (values.FinishReason.STOP, values.FinishReason.TOOL_CALLS)
             or self._text is _REFUSED
@@ -346,18 +346,22 @@ class _ResponseEncoder(replies.BlockEncoder):
         return "incomplete", {"incomplete_details": {"reason": word}}
 
     def failed(self, fault: values.Fault) -> WireEvent:
-        error = openai_error(fault, is_responses=True)
+        error = self.form.error_body(fault, 0)["error"]
         match self.options.responses_error:
             case "nested":
                 return self._event("error", error=error)
             case "failed":
                 return self._event(
-                    "response.failed", response=self._response("failed", _failure(fault))
+                    "response.failed", response=self._response("failed", self._failure(fault))
                 )
             case _:
                 return self._event(
                     "error", code=error["code"], message=error["message"], param=error["param"]
                 )
+
+    def _failure(self, fault: values.Fault) -> JsonObject:
+        error = self.form.error_body(fault, 0)["error"]
+        return {"error": {"code": error["code"] or error["type"], "message": error["message"]}}
 
     def _response(self, status: str, more: JsonObject | None = None) -> JsonObject:
         finish = self.finish
@@ -379,11 +383,6 @@ class _ResponseEncoder(replies.BlockEncoder):
 
     def whole(self) -> bytes:
         return payload.wire_json(self._response(*self._ending())).encode()
-
-
-def _failure(fault: values.Fault) -> JsonObject:
-    error = openai_error(fault, is_responses=True)
-    return {"error": {"code": error["code"] or error["type"], "message": error["message"]}}
 
 
 def _usage(usage: values.Usage | None) -> JsonObject | None:
