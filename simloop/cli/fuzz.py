@@ -222,7 +222,7 @@ class _Files:
             note(f"no file can hold the scenario of {finding.name} in run {finding.run}")
             return
         if finding.scenario not in self.written:  # equal scenarios share one file
-            known = self.written.values()
+            known = {*self.written.values()}
             path = free_path(self._folder, finding.name.lower(), known.__contains__)
             self.written[finding.scenario] = path
             comment = self._comment(finding, path)
