@@ -70,14 +70,7 @@ class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed,
 
     exit_code = 1
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        key: str = "",
-        hint: str = "",
-        reproduce: str = "",
-    ) -> None:
+    def __init__(self, message: str, *, key: str = "", hint: str = "", reproduce: str = "") -> None:
         self.message = message
         self.path: str | Path | None = None  # of the scenario, with `key` as the place in it
         self.key = key

@@ -12,11 +12,7 @@ from simloop.bench.report import HookReport, plot_of, read_report
 from simloop.cli.options import duration, formats
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
-from simloop.kernel.durations import (
-    format_duration,
-    rounded_duration,
-    rounded_number,
-)
+from simloop.kernel.durations import format_duration, rounded_duration, rounded_number
 from simloop.trace.storage import write_file
 from simloop.world.user_functions import UserFunction
 

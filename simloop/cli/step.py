@@ -56,11 +56,7 @@ def _step(named: str | None, other: str | None, against: str | None, given: RunO
     # They bring Textual along, which no other verb needs, and which need not be installed.
     from simloop_tui.app import StepApp  # noqa: PLC0415
     from simloop_tui.runs import opened, opened_against, opened_pair  # noqa: PLC0415
-    from simloop_tui.screens.library import (  # noqa: PLC0415
-        LibraryScreen,
-        LoadingScreen,
-        screen_of,
-    )
+    from simloop_tui.screens.library import LibraryScreen, LoadingScreen, screen_of  # noqa: PLC0415
 
     first: Any  # a screen
     if named is None:

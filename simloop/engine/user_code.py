@@ -118,11 +118,7 @@ class UserCode(Struct, eq=False):
         return None
 
     async def _wait(
-        self,
-        kind: str,
-        user: UserFunction,
-        started: Started,
-        keep_changes: Callable[[], None],
+        self, kind: str, user: UserFunction, started: Started, keep_changes: Callable[[], None]
     ) -> "HookFailure | None":
         start_ns = self.loop.now_ns
         try:

@@ -25,15 +25,7 @@ import msgspec
 from pydantic import ValidationError
 
 from simloop.check.invariants.judge import add_invariants, added_names
-from simloop.check.trial import (
-    FINISHES,
-    UNJUDGED,
-    Failure,
-    Rules,
-    failure_of,
-    only,
-    trial,
-)
+from simloop.check.trial import FINISHES, UNJUDGED, Failure, Rules, failure_of, only, trial
 from simloop.errors import CheckFailed, RunawayRun, ScenarioError, SimloopError
 from simloop.runs.isolation import isolated
 from simloop.runs.plan import Plan, content_of

@@ -21,14 +21,7 @@ from simloop.messages import (
     json_value,
 )
 from simloop.recordings.files import items, word
-from simloop.recordings.recording import (
-    ModelCall,
-    Prompt,
-    Record,
-    Recording,
-    ServiceCall,
-    ToolRun,
-)
+from simloop.recordings.recording import ModelCall, Prompt, Record, Recording, ServiceCall, ToolRun
 from simloop.scenario.conversation import arguments_of, written
 from simloop.scenario.replies import error_of
 from simloop.scenario.services import METHODS

@@ -6,14 +6,7 @@ from typing import Any
 from simloop.messages import AssistantMessage, ToolMessage, Usage
 from simloop.recordings.exchanges import begun_keys, pace_of, reply_keys, usual_finish
 from simloop.recordings.failures import ABORTED
-from simloop.recordings.recording import (
-    NO_PROMPT,
-    Compacted,
-    ModelCall,
-    Prompt,
-    Recording,
-    ToolRun,
-)
+from simloop.recordings.recording import NO_PROMPT, Compacted, ModelCall, Prompt, Recording, ToolRun
 from simloop.wire.formats.wire_format import WireReply
 
 LACKS = ("the requests", "the system prompt", "the schemas of the tools",

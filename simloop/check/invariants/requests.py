@@ -432,11 +432,7 @@ def _words(message: Message) -> tuple[type, str]:
     return type(message), "" if called or type(message) is ToolMessage else message.text
 
 
-@of_agents(
-    "The system prompt stands once in a request.",
-    "mcp-agent #89",
-    sees=[entries.Request],
-)
+@of_agents("The system prompt stands once in a request.", "mcp-agent #89", sees=[entries.Request])
 def one_system_prompt(subject: Subject, entry: Any) -> str:
     """A provider joins a second one to the first, or reads it as a message of the user."""
     request = subject.facts.sent[entry.number]

@@ -245,9 +245,7 @@ def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
 
 
 @of_agents(
-    "A tool gets no required argument that its call lacks.",
-    "BUGS.md D11",
-    sees=[ToolStarted],
+    "A tool gets no required argument that its call lacks.", "BUGS.md D11", sees=[ToolStarted]
 )
 def no_arguments_invented(subject: Subject, entry: Any) -> str:
     """An agent reports such a call to the model. It may mend the JSON of a call that is cut off.
