@@ -207,7 +207,7 @@ class ToolCalls:
         return self._flags_abort and self._cancellation.aborted
 
     async def _prepare(self, index: int, tools: Mapping[str, Tool]) -> ReadyCall | None:
-        ready: ReadyCall | ToolResult | None = self._read(index, tools)
+        ready = self._read(index, tools)
         if self._is_guarded and type(ready) is ReadyCall:
             ready = await self._guard(ready)
         if type(ready) is ToolResult:
@@ -223,11 +223,10 @@ class ToolCalls:
         arguments, shown, wrong = read_arguments(tool, call.arguments, convert=self._rules.convert)
         return _wrong(wrong) if wrong else ReadyCall(index, call, tool, arguments, shown)
 
-    async def _guard(self, ready: ReadyCall) -> ReadyCall | ToolResult | None:
+    async def _guard(self, ready: ReadyCall) -> ReadyCall | ToolResult:
         """Run the hooks before a call. Return it with its arguments after them, or its result.
 
-        None if the call is answered already. Tasks that are ready get a turn first: after an abort
-        the call does not run.
+        Tasks that are ready get a turn first: after an abort the call does not run.
         """
         index, call, tool = ready.place, ready.call, ready.tool
         self._recorder.record(entries.CallBegun, call.id)
@@ -237,8 +236,8 @@ class ToolCalls:
             given = BeforeToolCall(call, ready.arguments)
             hooks = self._hooks.before_tool_call
             await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given)
-            if await self._is_answered_by_hook(index, given):
-                return None
+            if (answer := self._answer_of_hooks(given)) is not None:
+                return answer
             check = self._rules.check_changed
             arguments, shown, wrong = read_again(tool, given.arguments, check=check)
             if wrong:
@@ -248,17 +247,15 @@ class ToolCalls:
             return ToolResult(OPERATION_ABORTED, is_error=True)
         return ready
 
-    async def _is_answered_by_hook(self, index: int, given: BeforeToolCall) -> bool:
+    def _answer_of_hooks(self, given: BeforeToolCall) -> ToolResult | None:
         if given.failure:
-            await self._answer(index, failed(given.failure))
-        elif self._is_stopped():
-            await self._reject(index, OPERATION_ABORTED)
-        elif given.blocked is not None:
-            self.blocked = writable(given.blocked)
-            await self._reject(index, f"Error: {given.blocked}")
-        else:
-            return False
-        return True
+            return failed(given.failure)
+        if self._is_stopped():
+            return ToolResult(OPERATION_ABORTED, is_error=True)
+        if given.blocked is None:
+            return None
+        self.blocked = writable(given.blocked)
+        return ToolResult(f"Error: {given.blocked}", is_error=True)
 
     async def _start_all(self, ready: list[ReadyCall]) -> list[ReadyCall]:
         """Start the calls in order. After an abort no further call starts; started calls run."""
