@@ -17,6 +17,7 @@ from simloop.cursor.recorded_run import RecordedRun, is_trace, opened_run
 from simloop.cursor.views import view
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.page.page import page
+from simloop.recordings.cassettes import cassette
 from simloop.recordings.exports import trajectory
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find_folder
@@ -256,9 +257,10 @@ def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) 
     help="Write OpenTelemetry spans with GenAI attributes, as OTLP in JSON.",
 )
 @click.option("--atif", metavar="FILE", help="Write an ATIF trajectory.")
+@click.option("--vcr", metavar="FILE", help="Write a VCR cassette: Chat Completions, and services.")
 @options.run_settings
 def export(*, source: str, given: RunOptions, **named: str | None) -> None:
-    """Write a run as a page for a browser, as spans, or as an ATIF trajectory.
+    """Write a run as a page for a browser, as spans, or as a recording of another program.
 
     FILE is a file, or - for stdout, which is meant where it is left out. TRACE is a file that
     `simloop record` or `simloop run --trace` has written; write it before the options. A SCENARIO,
@@ -268,7 +270,7 @@ def export(*, source: str, given: RunOptions, **named: str | None) -> None:
     """
     formats = [(file, name) for name in _EXPORTS if (file := named[name]) is not None]
     if not formats:
-        raise click.UsageError("name a format: --html FILE, --otel [FILE], --atif FILE")
+        raise click.UsageError("name a format: --html FILE, --otel [FILE], --atif FILE, --vcr FILE")
     if len(dict(formats)) < len(formats):
         raise click.UsageError("two formats cannot share a file: name another one")
     for file, _ in formats:
@@ -286,6 +288,7 @@ _EXPORTS: Mapping[str, Callable[[RecordedRun, str], str]] = {
     "html": page,
     "otel": lambda run, _: json_text(spans(run.trace), indent=2) + "\n",
     "atif": lambda run, _: trajectory(run.trace),
+    "vcr": lambda run, _: cassette(run.trace),
 }
 
 

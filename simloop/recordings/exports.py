@@ -18,12 +18,18 @@ from simloop.trace.otel import otel as spans
 _MODEL = "scripted"
 
 
+def records_of(trace: LoopTrace) -> list[Record]:
+    """Return the records of a trace, read from its spans; none if no call of a model has ended."""
+    recording = Recording("", "")
+    with suppress(ScenarioError):
+        otel.read(RecordingFile("", json.dumps(spans(trace)).encode()), recording)
+    return recording.records
+
+
 def trajectory(trace: LoopTrace) -> str:
     """Return the trajectory of a trace; those of further parties are inside it."""
-    recording, parties = Recording("", ""), dict[str, list[Record]]({"": []})
-    with suppress(ScenarioError):  # no call of the model has ended
-        otel.read(RecordingFile("", json.dumps(spans(trace)).encode()), recording)
-    for record in recording.records:
+    parties: dict[str, list[Record]] = {"": []}
+    for record in records_of(trace):
         parties.setdefault(getattr(record, "party", ""), []).append(record)
     whole, *inner = (_trajectory(trace.header.loop, *each) for each in parties.items())
     asked = sum(isinstance(each, entries.Request) for each in trace.entries)

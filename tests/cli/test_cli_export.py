@@ -44,7 +44,7 @@ def test_spans_are_printed_or_written(cli: Cli, folder: Path) -> None:
     assert Path("a.html").exists()
 
 
-@pytest.mark.parametrize("form", ["--atif", "--otel"])
+@pytest.mark.parametrize("form", ["--vcr", "--atif", "--otel"])
 def test_a_run_becomes_a_recording_that_can_be_imported(cli: Cli, folder: Path, form: str) -> None:
     assert cli("export", "a.jsonl", form, "run.recording").stderr == "written to run.recording\n"
     result = cli("import", "run.recording")

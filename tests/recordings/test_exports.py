@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from services import asked, sent
 
 from simloop import UserMessage, World
+from simloop.recordings.cassettes import cassette
 from simloop.recordings.exports import trajectory
 from simloop.recordings.formats import read_recording
+from simloop.recordings.recording import ServiceCall
 from simloop.recordings.scenarios import scenario_of
 from simloop.runs.run import run
 from simloop.scenario.schema import Scenario
@@ -61,6 +64,7 @@ COURSES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 WRITERS: dict[str, Callable[[LoopTrace], str]] = {
+    "vcr": cassette,
     "atif": trajectory,
     "otel": lambda trace: json.dumps(otel(trace)),
 }
@@ -89,11 +93,25 @@ def test_what_is_imported_runs_as_it_was_and_comes_back_equal(
     assert imported(exported(first, write, tmp_path / "2")) == first
 
 
+def test_requests_to_services_are_in_a_cassette(tmp_path: Path) -> None:
+    routes = [{"get": "/stock", "json": {"left": 3}}, {"put": "/stock", "status": 204}]
+    _, result = asked(routes, sent("GET /stock?of=tea"), sent("PUT /stock", {"left": 2}))
+    (tmp_path / "run.recording").write_text(cassette(result.trace), "utf-8")
+    recording = read_recording(tmp_path / "run.recording")
+    calls = [each for each in recording.records if isinstance(each, ServiceCall)]
+    assert [each.address for each in calls] == ["https://orders.example"] * 2
+    assert [each.route for each in calls] == [
+        {"get": "/api/stock?of=tea", "json": {"left": 3}, "times": 1},
+        {"put": "/api/stock", "status": 204, "times": 1},
+    ]
+
+
 LOST = Scenario(prompt="Hi", model=[{"lost": "before-headers"}, {"say": "Hello."}])
 
 
 def test_what_a_format_cannot_hold_is_counted_in_it() -> None:
     trace = run(LOST).trace
+    assert cassette(trace).startswith("# Left out: 1 requests without an answer.\n")
     assert json.loads(trajectory(trace))["notes"] == "Left out: 1 calls of the model that failed."
 
 
