@@ -423,12 +423,12 @@ def _fork_s() -> float:
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
     """Collect garbage less often: the many objects of a run are freed without the collector."""
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS, *before[1:])
+    before, set_threshold = gc.get_threshold(), gc.set_threshold  # `gc` is gone at exit
+    set_threshold(_OBJECTS, *before[1:])
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        set_threshold(*before)
 
 
 _FEW = {"max_steps": 3, "max_error_count": 3, "max_compaction_attempts": 1}
