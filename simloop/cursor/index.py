@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from simloop.messages import ToolMessage
@@ -64,8 +65,8 @@ class Index:
         self.calls: list[int] = []  # the entries about calls and their tools
         self._values: dict[Watched, object] = {}
         self._running: dict[tuple[str, object], list[int]] = {}
-        self._moved: list[int] = []  # the places at which the open events change
-        self._open: list[tuple[int, ...]] = []  # the open events after each of them
+        # The places at which the open events change, and the open events after each of them.
+        self._open: list[tuple[int, tuple[int, ...]]] = [(-1, ())]
         self._cut = False
         self._sleeps: list[tuple[int, int, str]] = []  # those that go on, by their ends
         self._text: dict[int, list[int]] = {}  # by request, the text that goes on
@@ -77,8 +78,7 @@ class Index:
 
     def open_at(self, place: int) -> tuple[int, ...]:
         """Return the starts of the model calls, tools and waits that are open after an entry."""
-        found = bisect_right(self._moved, place)
-        return self._open[found - 1] if found else ()
+        return self._open[bisect_right(self._open, place, key=itemgetter(0)) - 1][1]
 
     def has_begun(self, entry: AnyEntry, place: int) -> bool:
         """Return whether a part of the reply to a request, its end among them, has arrived."""
@@ -119,8 +119,7 @@ class Index:
             self._note(place, kind, entry)
             if kind in _OPENS:
                 self._running.setdefault(_key_of(entry, *_OPENS[kind]), []).append(place)
-                self._moved.append(place)
-                self._open.append((*(self._open[-1] if self._open else ()), place))
+                self._open.append((place, (*self._open[-1][1], place)))
 
     def _piece(self, place: int, entry: Any, record: Sequence[AnyEntry]) -> None:
         text = self._text.get(entry.request)
@@ -138,8 +137,8 @@ class Index:
             self.changes[watched].append(place)
 
     def _close(self, start: int, place: int) -> None:
-        self._moved.append(place)
-        self._open.append(tuple(each for each in self._open[-1] if each != start))
+        still = tuple(each for each in self._open[-1][1] if each != start)
+        self._open.append((place, still))
 
     def _note(self, place: int, kind: type, entry: Any) -> None:
         if kind is entries.Prompt:
@@ -166,8 +165,7 @@ class Index:
     def _end(self, place: int) -> None:
         """Close all events: those of a run that was stopped have no end of their own."""
         self._running, self._sleeps = {}, []
-        self._moved.append(place)
-        self._open.append(())
+        self._open.append((place, ()))
 
     def _request(self, place: int, entry: entries.Request) -> None:
         for message in entry.added:

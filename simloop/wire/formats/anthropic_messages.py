@@ -75,8 +75,15 @@ class AnthropicMessages(replies.WireFormat):
         return _MessageEncoder(self, request, stamp)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:
-        error, request_id = anthropic_error(fault), replies.request_id(number)
-        return {"type": "error", "error": error, "request_id": request_id}
+        """Return the body of an error; a code of the script that is no type is in `details`."""
+        code = fault.code
+        words = replies.words_of(fault, _ERRORS, "api_error", INVALID)
+        is_type = code in _TYPES or fault.code_is_type
+        error: dict[str, Any] = {"type": code if is_type else words.type}
+        error["message"] = replies.message_of(fault, words)
+        if code and not is_type and code != OVERFLOW:
+            error["details"] = {"error_code": code}
+        return {"type": "error", "error": error, "request_id": replies.request_id(number)}
 
     def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
         """Return the headers of every reply; limits reset at an instant."""
@@ -92,18 +99,6 @@ class AnthropicMessages(replies.WireFormat):
 _RESET_S = 60
 _ERRORS = replies.error_words("anthropic")
 _TYPES = {words.type for words in _ERRORS.values()}
-
-
-def anthropic_error(fault: values.Fault) -> JsonObject:
-    """Return the object `error`; a code of the script that is no type goes out in `details`."""
-    code = fault.code
-    words = replies.words_of(fault, _ERRORS, "api_error", INVALID)
-    message = replies.message_of(fault, words)
-    if code in _TYPES or fault.code_is_type:
-        return {"type": code, "message": message}
-    error = {"type": words.type, "message": message}
-    return error | {"details": {"error_code": code}} if code and code != OVERFLOW else error
-
 
 # ---------------------------------------------------------------- requests
 
@@ -266,7 +261,7 @@ class _MessageEncoder(replies.BlockEncoder):
         return ()
 
     def failed(self, fault: values.Fault) -> WireEvent:
-        return _event("error", {"error": anthropic_error(fault)})
+        return _event("error", {"error": self.form.error_body(fault, 0)["error"]})
 
     def opened(self) -> Iterator[WireEvent]:
         given = values.Usage(self._usage.input_tokens) if self._usage is not None else None
