@@ -71,6 +71,10 @@ class UserPort:
         self._refused = 0  # turns after an error of simloop or the stop of a run
         self.cancellation = Cancellation(loop, partial(_record_stop, recorder))
 
+    @property
+    def stopped(self) -> bool:
+        return self.cancellation.is_due
+
     async def turn(self) -> None:
         """Give tasks that are ready their turn. Raises CancelledError if the run is to end.
 

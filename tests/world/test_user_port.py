@@ -120,11 +120,11 @@ def test_a_planned_message_is_sent_at_its_time_among_those_sent_then() -> None:
 def test_a_run_is_stopped_by_its_user_and_records_who_stopped_it() -> None:
     async def main(opened: Opened) -> tuple[bool, bool, list[StopCause], int]:
         user = opened.world.user
-        before = user.cancellation.is_due
+        before = user.stopped
         opened.loop.call_later(0.005, user.stop)
         stopped = await is_stopped(nap(10))
         causes = [entry.cause for entry in opened.of(entries.StopRequested)]
-        return before, user.cancellation.is_due and stopped, causes, opened.loop.now_ns // MS
+        return before, user.stopped and stopped, causes, opened.loop.now_ns // MS
 
     assert in_world(main) == (False, True, [StopCause.ABORT], 5)
 
@@ -141,7 +141,7 @@ def test_the_wall_clock_stops_a_run_and_is_recorded_as_the_cause() -> None:
 def test_a_hook_that_ends_its_run_is_not_recorded_as_the_user() -> None:
     async def main(opened: Opened) -> tuple[bool, list[AnyEntry]]:
         opened.world.user.cancellation.end_run(HookFailed())
-        return opened.world.user.cancellation.is_due, opened.entries
+        return opened.world.user.stopped, opened.entries
 
     assert in_world(main) == (True, [])
 
@@ -149,7 +149,7 @@ def test_a_hook_that_ends_its_run_is_not_recorded_as_the_user() -> None:
 def test_without_a_run_a_request_to_stop_does_nothing() -> None:
     user, record, _ = port()
     user.stop()
-    assert (user.cancellation.is_due, record) == (False, [])
+    assert (user.stopped, record) == (False, [])
 
 
 def test_a_message_is_given_out_and_recorded_as_text_that_can_be_written() -> None:
