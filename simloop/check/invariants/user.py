@@ -60,30 +60,11 @@ class _Waiting:
         return [text for queue in self._queues.values() for text in queue]
 
 
-class _Aborted:
-    """The newest aborted run before the next request: its prompt, and what waited at its end."""
-
-    def __init__(self) -> None:
-        self._prompt: str | None = None
-        self._waiting: list[str] = []
-
-    @property
-    def undecided(self) -> list[str]:
-        """Return the messages that may be lost, as long as no request has followed the run."""
-        return [] if self._prompt is None else self._waiting
-
-    def ends(self, prompt: str, entry: entries.Ended, waiting: _Waiting) -> None:
-        if entry.outcome is Outcome.ABORTED:
-            self._prompt, self._waiting = prompt, waiting.texts
-
-    def lost(self, prompt: str, request: SentRequest | None) -> list[str]:
-        """Return the messages that may be lost, if a request does not go on with the run."""
-        aborted, self._prompt = self._prompt, None
-        if aborted is None or request is None:
-            return []
-        texts = _of_user(request.messages)
-        newest = max((place for place, text in enumerate(texts) if text == prompt), default=None)
-        return [] if aborted in texts[:newest] else self._waiting
+def _goes_on(request: SentRequest, aborted: str, prompt: str) -> bool:
+    """Return whether a request has the prompt of an aborted run before its own."""
+    texts = _of_user(request.messages)
+    newest = max((place for place, text in enumerate(texts) if text == prompt), default=None)
+    return aborted in texts[:newest]
 
 
 def _of_user(messages: Sequence[Message]) -> list[str]:
@@ -103,7 +84,9 @@ def queued_messages_delivered(subject: Subject) -> Watch:
     message and before it sends the message. So if a prompt skips a message, the next request
     decides.
     """
-    facts, waiting, aborted = subject.facts, _Waiting(), _Aborted()
+    facts, waiting = subject.facts, _Waiting()
+    aborted: str | None = None  # the prompt of an aborted run that no request has followed
+    undecided: list[str] = []  # what waited at its end, and may be lost
     said: set[str] = set()
     prompt = passed = ""
     taken: list[str] = []  # queued at the end of the run before, and not the prompt
@@ -118,9 +101,10 @@ def queued_messages_delivered(subject: Subject) -> Watch:
         elif kind is entries.Ended:
             completed = entry.outcome is Outcome.COMPLETED
             there = waiting.texts
-            aborted.ends(prompt, entry, waiting)
+            if entry.outcome is Outcome.ABORTED:
+                aborted, undecided = prompt, there
         elif kind is entries.Footer:
-            lost = [text for text in there if completed and text not in aborted.undecided]
+            lost = [text for text in there if completed and text not in undecided]
             if lost:
                 return f"{lost[0]!r:.80} was taken from the queue, and no request has it"
         elif kind is entries.Prompt:
@@ -128,7 +112,10 @@ def queued_messages_delivered(subject: Subject) -> Watch:
             prompt, taken = entry.text, [] if entry.text in said else there
             passed, completed = waiting.deliver(entry.text), False
         else:
-            texts, lost = _of_user(facts.added), aborted.lost(prompt, facts.request)
+            assert facts.request is not None
+            is_new = aborted is not None and not _goes_on(facts.request, aborted, prompt)
+            texts, lost = _of_user(facts.added), undecided if is_new else []
+            aborted, undecided = None, []
             waiting.drop(lost)
             before = texts[: texts.index(prompt) if prompt in texts else 0]
             if passed and passed not in [*lost, *before]:
