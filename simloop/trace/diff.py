@@ -6,7 +6,7 @@ The number of a line of code is no difference: every comparison leaves it out by
 import re
 from collections import deque
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import groupby, islice, zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
@@ -172,17 +172,14 @@ def _field(one: Any, other: Any) -> tuple[str, Any, Any]:
 
 
 def _context(record: list[AnyEntry], seq: int) -> tuple[str, ...]:
-    rows: deque[deque[Any]] = deque()
-    for place in range(seq - 1, -1, -1):
-        entry: Any = record[place]
-        is_text = bool(rows) and type(entry) is type(rows[0][0]) is entries.TextDelta
-        if is_text and entry.request == rows[0][0].request:
-            rows[0].appendleft(entry)
-        elif len(rows) == CONTEXT:
-            break
-        else:
-            rows.appendleft(deque([entry]))
-    return tuple(f"{clock(row[0].at_ns)}  {describe(*row)}" for row in rows)
+    before = (record[place] for place in range(seq - 1, -1, -1))
+    groups = islice(groupby(before, _row_of), CONTEXT)
+    rows = [[*group][::-1] for _, group in groups]
+    return tuple(f"{clock(row[0].at_ns)}  {describe(*row)}" for row in reversed(rows))
+
+
+def _row_of(entry: AnyEntry) -> object:
+    return (entry.request,) if type(entry) is entries.TextDelta else entry.seq
 
 
 def _plain(value: Struct) -> dict[str, Any]:

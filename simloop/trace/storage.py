@@ -5,6 +5,7 @@ the old file or the whole new one, follows links, and never replaces a node that
 file.
 """
 
+import contextlib
 import errno
 import itertools
 import os
@@ -86,7 +87,9 @@ def _reason(error: OSError | ValueError) -> str:
 
 def _write(path: Path, data: bytes) -> None:
     target = Path(os.path.realpath(path))
-    old = _status(path)
+    old: os.stat_result | None = None
+    with contextlib.suppress(FileNotFoundError):
+        old = path.stat()
     if old is None or stat.S_ISREG(old.st_mode):
         _replace(target, data, old)
     elif stat.S_ISCHR(old.st_mode) or stat.S_ISFIFO(old.st_mode):
@@ -97,13 +100,6 @@ def _write(path: Path, data: bytes) -> None:
     else:
         hint = "name a file, such as one inside this directory"
         raise ScenarioError("cannot be written: this is no regular file", path=str(path), hint=hint)
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
 
 
 def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
