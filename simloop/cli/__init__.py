@@ -6,6 +6,7 @@ to stdout, everything else to stderr.
 """
 
 import io
+import json
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,41 +19,7 @@ from simloop.cli.terminal import explain, note, wants_colour
 
 INTERRUPTED = 130
 
-GROUPS = {
-    "Write scenarios": {
-        "new": ("scenarios", "Write a starter scenario that passes."),
-        "import": ("imports", "Write recordings of other programs as scenarios."),
-        "list": ("scenarios", "List the bundled scenarios."),
-        "cat": ("scenarios", "Print a bundled scenario."),
-        "schema": ("scenarios", "Print the JSON Schema of scenario files."),
-    },
-    "Run them": {
-        "run": ("run", "Run scenarios and check their expectations."),
-        "check": ("check", "Run scenarios twice, check expectations and compare the runs."),
-        "compare": ("compare", "Run scenarios on several loops, side by side."),
-        "record": ("traces", "Write the traces of scenarios to files."),
-        "replay": ("traces", "Run recorded traces again and show the first difference."),
-    },
-    "Search for failures": {
-        "fuzz": ("fuzz", "Search generated worlds for failures of a loop."),
-        "shrink": ("shrink", "Reduce a failing scenario to a minimal one with the same failure."),
-        "explore": ("explore", "Visit every run that a loop can have, and prove its properties."),
-        "invariants": (
-            "invariants",
-            "List the invariants: the properties that every run must have.",
-        ),
-    },
-    "Look at a run": {
-        "show": ("traces", "Show a recorded trace as a timeline, or the facts at an entry."),
-        "step": ("step", "Step through a run in the terminal, forwards and backwards."),
-        "diff": ("traces", "Show where two recorded traces first differ."),
-        "export": ("traces", "Write a run as a page for a browser, or as spans."),
-    },
-    "Measure": {
-        "bench": ("bench", "Measure what hooks cost in real time."),
-        "doctor": ("doctor", "Check that simloop works on this machine."),
-    },
-}
+GROUPS: Any = json.loads(Path(__file__).with_name("verbs.json").read_text("utf-8"))
 """The verbs by use, each with its module and its `--help` line; `--help` loads no module."""
 
 VERBS = {verb: module for group in GROUPS.values() for verb, (module, _) in group.items()}

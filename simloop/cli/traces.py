@@ -260,7 +260,7 @@ def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) 
 @click.option("--vcr", metavar="FILE", help="Write a VCR cassette: Chat Completions, and services.")
 @options.run_settings
 def export(*, source: str, given: RunOptions, **named: str | None) -> None:
-    """Write a run as a page for a browser, as spans, or as a recording of another program.
+    """Write a run as a page, as spans, or as a recording.
 
     FILE is a file, or - for stdout, which is meant where it is left out. TRACE is a file that
     `simloop record` or `simloop run --trace` has written; write it before the options. A SCENARIO,
