@@ -233,14 +233,15 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
     first, second = offer.call(0), offer.call(1, 1)
     name, text = calls_of(first)[0]
     several: list[dict[str, Any]] = [first, second]
+    all_of_them = [offer.call(place) for place in range(len(offer.first))]
     for what, keys in (
         ("two calls", {"call": several}),
         ("two calls the other way", {"call": several[::-1]}),
         ("a call and an unknown tool", {"call": [first, {"no_such_tool": {}}]}),
         ("text and two calls", {"say": "Let me see.", "call": several}),
         ("one tool twice", {"call": [first, offer.call(0, 1)]}),
-        ("equal calls", {"call": [first, first]}),
-        ("all tools", {"call": [offer.call(place) for place in range(len(offer.first))]}),
+        ("equal calls", {"call": [each for each in all_of_them for _ in range(2)]}),
+        ("all tools", {"call": all_of_them}),
         ("12 calls", {"call": [offer.call(place, place) for place in range(12)]}),
         ("9 pieces", {"call": several, "fragments": 9}),
         ("pieces in turn", {"call": several, "fragments": 3, "interleave": True}),
@@ -251,6 +252,7 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
         ("no arguments", {"call": {name: ""}}),
         ("a call and half a call, lost",
          {"call": first, "half_call": {offer.first[-1]: "{"}, "lost": "mid-output"}),
+        ("a call again and again", {"call": first, "times": "always"}),
     ):  # fmt: skip
         yield Circumstance(what, _inserted(keys))
     for what, value in (("null", "null"), ("a list", "[1]")):

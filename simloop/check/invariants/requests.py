@@ -36,6 +36,8 @@ from simloop.trace.facts import Facts, ReceivedReply
 
 WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 _ANY = object()
+_LOST = 3
+"""The messages that a summary may replace although it failed, with the request for it."""
 _STOPS = (entries.StopRequested, HookFailed)
 _SEEN = (*_STOPS, ModelFailed, entries.Backoff, entries.Request)
 
@@ -227,6 +229,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     """
     facts, said = subject.facts, set[str]()
     asked: SentRequest | None = None  # the newest request for a summary
+    told: list[Message] = []  # what stands for a summary that failed before
     while True:
         entry = yield
         if type(entry) is not entries.Request:
@@ -239,15 +242,19 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         reply = None if asked is None else facts.replies.get(asked.number)
         if asked is None or reply is None:
             continue
-        known, asked = {*asked.messages}, None
-        new = [each.text for each in request.messages if not _is_old(each, known, said)]
+        known, asked = {*asked.messages}.difference(told), None
+        new = [each for each in request.messages if not _is_old(each, known, said)]
         fault = reply.fault
         signs = () if fault is None else (str(fault.status or fault.code), fault.message)
-        is_told = any(sign in text for text in new for sign in signs if sign)
+        is_told = any(sign in each.text for each in new for sign in signs if sign)
         is_empty = reply.finish is not None and not (reply.text.strip() or reply.calls)
-        if new and len(request.messages) + 2 < len(known) and (is_told or is_empty):
+        if not new or not (is_told or is_empty):
+            continue
+        if len(known.difference(request.messages)) > _LOST:
             why = "failed" if is_told else "has no words"
-            return f"request {entry.number} has {new[0]!r:.80} for its history: the summary {why}"
+            text = new[0].text
+            return f"request {entry.number} has {text!r:.80} for its history: the summary {why}"
+        told += new
 
 
 def _is_old(message: Message, known: Collection[Message], said: Collection[str]) -> bool:

@@ -86,25 +86,52 @@ def tool_runs_at_most_once(subject: Subject) -> Watch:
 @invariant(
     "A tool that is declared to change the world runs once for each call of it.",
     "BUGS.md C10, C13, D14; agno #10366",
-    sees=[Prompt, ToolCall, ToolStarted],
+    sees=[Prompt, ToolCall, ToolStarted, ToolResult, MainRequest],
     needs=[Need.AGENT, Need.MUTATING],
+    begins=[ToolCall],
 )
 def changes_made_once(subject: Subject) -> Watch:
-    """A failed or slow try may have changed the world: only the model may ask for another."""
+    """A failed or slow try may have changed the world: only the model may ask for another.
+
+    If the result of one run answers two calls, the model believes in two changes.
+    """
     called: Counter[str] = Counter()
     started: Counter[str] = Counter()
+    done: dict[str, list[str]] = {}
+    answered: dict[str, set[str]] = {}
     while True:
         entry = yield
-        if type(entry) is Prompt:
+        kind = type(entry)
+        if kind is Prompt:
             called.clear()
             started.clear()
-        elif type(entry) is ToolCall:
+        elif kind is ToolCall:
             called[entry.name] += 1
-        elif entry.name in (subject.mutating or ()):
+        elif kind is Request:
+            for call in [one for message in subject.facts.added for one in calls_of(message)]:
+                message, texts = subject.results.get(call.id), done.get(call.name, [])
+                if message is not None and _bare(message.text) in texts:
+                    answered.setdefault(call.name, set()).add(call.id)
+                    if len(answered[call.name]) > len(texts):
+                        where = f"request {entry.number} answers call {call.id!r}"
+                        return (
+                            f"{where} with the result of another: {call.name!r} has not run again"
+                        )
+        elif entry.name not in (subject.mutating or ()):
+            continue
+        elif kind is ToolResult:
+            if not entry.is_error and entry.text:
+                done.setdefault(entry.name, []).append(_bare(entry.text))
+        else:
             started[entry.name] += 1
             if started[entry.name] > called[entry.name]:
                 runs, calls = started[entry.name], called[entry.name]
                 return f"{described(entry)} is run {runs}; the model has asked for {calls}"
+
+
+def _bare(text: str) -> str:
+    """Return a text without white space, which JSON may have or not."""
+    return "".join(text.split())
 
 
 @of_agents(
@@ -522,7 +549,7 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
     """The times show it: the request follows when the other tool ends, after a few seconds.
 
     An agent may have its own timeouts, which are longer, and may break its tools off for a message
-    of the user.
+    of the user. Nothing cancels a tool in a thread: `tool_ends_before_its_answer` judges it.
     """
     running: dict[str, ToolStarted] = {}
     ended_ns, stopped, interrupted = -1, False, False
@@ -537,9 +564,8 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
         elif kind is Request:
             answered = subject.results
             for call_id, start in () if stopped or interrupted else running.items():
-                if call_id in answered and start.at_ns <= ended_ns == entry.at_ns < (
-                    start.at_ns + _SOON_NS
-                ):
+                is_soon = start.at_ns <= ended_ns == entry.at_ns < start.at_ns + _SOON_NS
+                if call_id in answered and is_soon and not start.in_thread:
                     return f"{described(start)} was ended when another tool of its batch ended"
             running = {each: start for each, start in running.items() if each not in answered}
             interrupted = False
@@ -615,15 +641,15 @@ def results_not_crossed(subject: Subject) -> Watch:
         if type(entry) is Prompt:
             results = {}
         elif type(entry) is ToolResult:
-            results[entry.call_id] = entry.text
+            results[entry.call_id] = _bare(entry.text)
         for call_id, message in subject.results.items() if type(entry) is Request else ():
-            own, sent = results.get(call_id, ""), message.text
+            own, sent = results.get(call_id, ""), _bare(message.text)
             if len(sent) < _CLEAR or not own or own in sent:
                 continue
             other = next((each for each, text in results.items() if text == sent), "")
             if other:
                 where = f"request {entry.number} answers call {call_id!r}"
-                return f"{where} with the result of call {other!r}: {sent!r:.80}"
+                return f"{where} with the result of call {other!r}: {message.text!r:.80}"
 
 
 def _before_ns(
@@ -652,7 +678,8 @@ def _changed(message: ToolMessage, result: ToolResult) -> str:
 
 def _cut(message: ToolMessage, result: ToolResult) -> str:
     text, whole = message.text.strip(), result.text.strip()
-    is_cut = _CLEAR <= len(text) < len(whole) <= _LONG and whole.startswith(text)
+    part, every = _bare(text), _bare(whole)
+    is_cut = _CLEAR <= len(part) < len(every) <= _LONG and every.startswith(part)
     if not is_cut or text.isnumeric():
         return ""
     return f"the result of call {message.call_id!r} is cut to {text!r:.80} from {whole!r:.80}"
@@ -684,13 +711,13 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
                 own.add(entry.call_id)
         elif kind is ToolResult:
             if entry.call_id not in own and entry.text and not entry.is_error:
-                results.add((entry.name, entry.text))
+                results.add((entry.name, _bare(entry.text)))
         else:
             sent = subject.results
             for call in [call for message in facts.added for call in calls_of(message)]:
                 if call.id in ran or call.id not in sent:
                     continue
-                is_known = (call.name, sent[call.id].text) in results
+                is_known = (call.name, _bare(sent[call.id].text)) in results
                 if is_known and not _has_run(call, ran.values()):
                     where = f"request {entry.number} answers call {call.id!r}"
                     return f"{where} with a result of {call.name!r} for other arguments"

@@ -32,6 +32,8 @@ SUMMED: list[Message] = [
     UserMessage("Sum up."),
 ]
 
+FAILED = UserMessage("Before: error 503")
+
 
 def asked(system_prompt: str = "") -> Recording:
     return Recording().prompt().request([GO], system_prompt=system_prompt)
@@ -84,6 +86,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed"), "ended with exit status 3"),
     (sent_result_matches_tool_result, sent(looked("seen by all of us"), "seen by"),
      "is cut to 'seen by'"),
+    (sent_result_matches_tool_result, sent(looked('{"seen":[1,2]}'), '{"seen": [1'), "is cut to"),
     (refused_changes_not_repeated, booked(422), "is sent again as request 2 after status 422"),
     (no_arguments_invented, ordered("{}", '{"sum":1}'), "the call has no 'sum'"),
     (no_arguments_invented, ordered('{"to":', '{"sum":1}'), "the call has no 'sum'"),
@@ -93,8 +96,11 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (prompt_and_tools_kept, asked().failed().after(1).request([GO], tools=[]),
      "request 2 repeats request 1 without its tools"),
     (no_failure_in_place_of_the_history,
-     summed([UserMessage("Before: error 503"), GO], fails=True), "the summary failed"),
+     summed([FAILED, GO], fails=True), "the summary failed"),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: "), GO]), "has no words"),
+    (no_failure_in_place_of_the_history,
+     summed([FAILED, *SUMMED[1:5]], fails=True).request([FAILED, *SUMMED[1:]], tools=[]).failed(503)
+     .request([FAILED, GO]), "request 6 has 'Before: error 503' for its history"),
     (conversation_kept_between_prompts, again(), "request 2 has nothing of the conversation"),
 ]  # fmt: skip
 
@@ -124,6 +130,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
      asked("Be kind.").replied("", "a").request([*CALLED, returned("a")], tools=[])),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: x"), GO], words="x")),
     (no_failure_in_place_of_the_history, summed(SUMMED[:5], fails=True)),
+    (no_failure_in_place_of_the_history, summed([FAILED, *SUMMED[1:5]], fails=True)),
     (no_failure_in_place_of_the_history, summed([GO, *SUMMED[3:5]])),
     (conversation_kept_between_prompts, again(GO, AssistantMessage("Done."))),
     (conversation_kept_between_prompts, again(text="")),

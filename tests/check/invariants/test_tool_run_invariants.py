@@ -174,6 +174,10 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
     (no_tool_cancelled_by_another,
      asked("a", "b").started("a").started("b").after(1).result("a").stop().ended().prompt()
      .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped"), GO]), Subject()),
+    (no_tool_cancelled_by_another,
+     asked("a", "b").started("a").add(entries.ToolStarted, "b", "look", "{}", in_thread=True)
+     .after(1).result("a")
+     .request([GO, said("", "a", "b"), returned("a"), returned("b", "later")]), Subject()),
     (no_tools_for_broken_replies, called().finish(FinishReason.TOOL_CALLS).started("a"), Subject()),
     (no_tools_for_broken_replies, called().finish(FinishReason.STOP).started("a"), Subject()),
     (no_tools_for_broken_replies, called().started("a"), Subject()),
@@ -302,6 +306,8 @@ def of_tests(seconds: float, *, end: bool = True) -> Recording:
 CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (changes_made_once, twice(), PAYS, "of call 'b' with {} is run 2; the model has asked for 1"),
     (changes_made_once, twice(again="a"), PAYS, "is run 2; the model has asked for 1"),
+    (changes_made_once, ran("a").request([GO, said("", "a", "b"), returned("a"), returned("b")]),
+     PAYS, "request 2 answers call 'b' with the result of another: 'look' has not run again"),
     (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2), PAYS,
      "POST https://shop.example/pay is sent again as request 2 to a service"),
     (uncertain_changes_not_repeated,
@@ -324,6 +330,8 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (tools_broken_off_in_time, of_tests(99, end=False), BOUND, "the program pytest -q takes"),
     (results_not_crossed, both().request(CROSSED), Subject(),
      "request 2 answers call 'b' with the result of call 'a': 'rain'"),
+    (results_not_crossed, both('{"rain":1}').request([*CROSSED[:3], returned("b", '{"rain": 1}')]),
+     Subject(), "with the result of call 'a': '{\"rain\": 1}'"),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject(),
      "the schema in request 1"),
     (tool_arguments_fit_the_schema, fitting('{"depth":"3"}'), Subject(), "does not allow these"),
@@ -340,6 +348,13 @@ def test_a_change_or_a_result_that_is_wrong_is_found(
 
 RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (changes_made_once, twice(more=["b"]), PAYS),
+    (changes_made_once,
+     ran("a", "b").request([GO, said("", "a", "b"), returned("a"), returned("b")]), PAYS),
+    (changes_made_once,
+     ran("a").request([GO, said("", "a", "b"), returned("a"), returned("b", "not paid again")]),
+     PAYS),
+    (changes_made_once, ran("a").request([GO, said("", "a"), returned("a")]).ended().prompt()
+     .request([said("", "a"), returned("a"), GO]), PAYS),
     (changes_made_once, twice(), Subject(mutating={"pay"})),
     (changes_made_once, asked("a").started("a").result("a").ended().prompt().request([GO])
      .replied("", "a").started("a"), PAYS),
