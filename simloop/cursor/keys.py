@@ -1,10 +1,10 @@
 """The keys, words and groups of the actions that terminal and page share, and the views."""
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
-
-from simloop.cursor.index import Landmark
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 class RunKey(NamedTuple):
@@ -37,49 +37,9 @@ VIEW_KEYS: Mapping[FactView, str] = dict(
 )
 """The key of each view, in the order in which they are offered."""
 
-MOVE, JUMP, FIND, PLAY, SHOW, OTHER = "Move", "Jump", "Find", "Play", "Show", "Other"
-_JUMPS: Mapping[Landmark, tuple[str, str]] = {
-    Landmark.TRANSITION: (".", ","),
-    Landmark.STEP: ("s", "S"),
-    Landmark.PROMPT: ("p", "P"),
-    Landmark.MODEL_CALL: ("m", "M"),
-    Landmark.TOOL_CALL: ("t", "T"),
-    Landmark.FAULT: ("e", "E"),
-    Landmark.RETRY: ("r", "R"),
-    Landmark.COMPACTION: ("c", "C"),
-    Landmark.STOP: ("a", "A"),
-}
-
-MOVES: tuple[RunKey, ...] = (
-    RunKey(("j", "down", "right"), "next entry", MOVE, ("forward",)),
-    RunKey(("k", "up", "left"), "previous entry", MOVE, ("back",)),
-    RunKey(("page down", "Ctrl-D"), "20 entries forward", MOVE, ("page_forward",)),
-    RunKey(("page up", "Ctrl-U"), "20 entries back", MOVE, ("page_back",)),
-    RunKey(("g", "home"), "first entry", MOVE, ("start",)),
-    RunKey(("G", "end"), "last entry", MOVE, ("end",)),
-    RunKey((":",), "go to an entry number or a virtual time", MOVE, ("goto",)),
-    *(
-        RunKey((key,), f"{direction} {landmark}", JUMP, (direction, str(landmark)))
-        for landmark, keys in _JUMPS.items()
-        for direction, key in zip(("next", "previous"), keys, strict=True)
-    ),
-    RunKey(("w",), "next change of the watched value", JUMP, ("next_change",)),
-    RunKey(("W",), "last change of the watched value", JUMP, ("last_change",)),
-    RunKey(("x",), "watch another value", JUMP, ("watch_another",)),
-    RunKey(("/",), "search", FIND, ("search",)),
-    RunKey(("n",), "next match", FIND, ("next_match",)),
-    RunKey(("N",), "previous match", FIND, ("previous_match",)),
-    RunKey(("f",), "filter by kind", FIND, ("filter",)),
-    RunKey(("u",), "show the words of a text one by one, or on one line", FIND, ("fold_words",)),
-    RunKey(("b",), "mark this entry, or remove its mark", FIND, ("mark",)),
-    RunKey(("]",), "next mark", FIND, ("next_mark",)),
-    RunKey(("[",), "previous mark", FIND, ("previous_mark",)),
-    RunKey(("space",), "play or pause", PLAY, ("play",)),
-    RunKey(("+", "="), "faster", PLAY, ("faster",)),
-    RunKey(("-",), "slower", PLAY, ("slower",)),
-    RunKey(("i",), "play and draw in virtual time, or evenly", PLAY, ("change_pace",)),
-)
-
+MOVE, JUMP, FIND, SHOW, OTHER = "Move", "Jump", "Find", "Show", "Other"
+_MOVES: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+MOVES = tuple(RunKey(tuple(keys), words, group, tuple(do)) for keys, words, group, do in _MOVES)
 VIEWS: tuple[RunKey, ...] = tuple(
     RunKey((key,), f"show {name}", SHOW, ("view", str(name))) for name, key in VIEW_KEYS.items()
 )
