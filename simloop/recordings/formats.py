@@ -1,5 +1,6 @@
 """The formats of recordings: one line each, and how a file of it is recognised."""
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,25 +23,14 @@ class RecordingFormat(NamedTuple):
 
 _LOOKED_AT = 20_000
 
+_READERS = {
+    each.__name__.rpartition(".")[2]: each.read
+    for each in (atif, claude_code, codex, har, opencode, otel, pi, sse, vcr)
+}
 FORMATS = tuple(
-    RecordingFormat(name, words, re.compile(signs, re.MULTILINE), read)
-    for name, words, signs, read in (
-        ("claude-code", "a Claude Code session",
-         r'^\{(?=.*"type":)(?=.*"(uuid|isSidechain)":).*"sessionId":', claude_code.read),
-        ("codex", "a Codex rollout", r'^\{(?=.*"timestamp":)(?=.*"type":).*"payload":', codex.read),
-        ("pi", "a pi session", r'^\{(?=.*"type": ?"session").*"cwd":', pi.read),
-        ("opencode", "an opencode session", r'"sessionID":', opencode.read),
-        ("vcr", "a VCR cassette", r'^interactions:|"interactions"|^\[\[interactions', vcr.read),
-        ("har", "HAR 1.2", r'"log"[\s\S]*"entries"', har.read),
-        ("atif", "an ATIF trajectory", r'"schema_version": ?"ATIF-v', atif.read),
-        ("langsmith", "LangSmith runs", r'"run_type"', otel.read),
-        ("openai-agents", "openai-agents spans", r'"span_data"', otel.read),
-        ("langfuse", "Langfuse observations", r'"traceId"[\s\S]*"startTime"', otel.read),
-        ("otel", "OpenTelemetry spans",
-         r'"(resource(Spans|Logs)"|trace_id"|gen_ai\.|llm\.|openinference\.)', otel.read),
-        ("sse", "server-sent events", r"\A\s*(data:|event:|:)", sse.read),
-    )
-)  # fmt: skip
+    RecordingFormat(name, words, re.compile(signs, re.MULTILINE), _READERS[module])
+    for name, words, signs, module in json.loads(Path(__file__).with_suffix(".json").read_text())
+)
 """The formats, in the order in which they are tried."""
 
 
