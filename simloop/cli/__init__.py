@@ -6,7 +6,6 @@ to stdout, everything else to stderr.
 """
 
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,7 +18,13 @@ from simloop.cli.terminal import explain, note, wants_colour
 
 INTERRUPTED = 130
 
-GROUPS: Any = json.loads(Path(__file__).with_name("verbs.json").read_text("utf-8"))
+GROUPS = {
+    title: {verb: (module, line) for verb, module, line in (each.split(" ", 2) for each in verbs)}
+    for title, *verbs in (
+        group.splitlines()
+        for group in Path(__file__).with_name("verbs.txt").read_text("utf-8").split("\n\n")
+    )
+}
 """The verbs by use, each with its module and its `--help` line; `--help` loads no module."""
 
 VERBS = {verb: module for group in GROUPS.values() for verb, (module, _) in group.items()}

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 from simloop.errors import ScenarioError
-from simloop.recordings import atif, claude_code, codex, har, opencode, otel, pi, sse, vcr
 from simloop.recordings.files import RecordingFile
 from simloop.recordings.recording import Recording
 
@@ -23,13 +23,11 @@ class RecordingFormat(NamedTuple):
 
 _LOOKED_AT = 20_000
 
-_READERS = {
-    each.__name__.rpartition(".")[2]: each.read
-    for each in (atif, claude_code, codex, har, opencode, otel, pi, sse, vcr)
-}
 FORMATS = tuple(
-    RecordingFormat(name, words, re.compile(signs, re.MULTILINE), _READERS[module])
-    for name, words, signs, module in json.loads(Path(__file__).with_suffix(".json").read_text())
+    RecordingFormat(name, words, re.compile(signs, re.MULTILINE), import_module(module).read)
+    for name, words, signs, module in json.loads(
+        Path(__file__).with_suffix(".json").read_text("utf-8")
+    )
 )
 """The formats, in the order in which they are tried."""
 
