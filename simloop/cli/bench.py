@@ -1,18 +1,20 @@
 """`simloop bench hooks`: measure what hooks cost in real time."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 import msgspec
 
 from simloop.bench.hook_bench import CONFIDENCE, HookBench, HookRow, Interval, given_hooks, tried
+from simloop.bench.hook_processes import figures_of, table
 from simloop.bench.report import HookReport, plot_of, read_report
 from simloop.cli.options import duration, formats
-from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.cli.terminal import json_text, note, out, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration, rounded_duration, rounded_number
+from simloop.recordings.hook_times import hook_times
 from simloop.trace.storage import write_file
 from simloop.world.user_functions import UserFunction
 
@@ -29,7 +31,10 @@ def command() -> None:
 
 
 @command.command("hooks")
-@click.argument("hooks", nargs=-1, required=True, metavar="MODULE:ATTRIBUTE...")
+@click.argument("hooks", nargs=-1, metavar="[MODULE:ATTRIBUTE...]")
+@click.option("--from", "session", metavar="SESSION...", type=click.Path(path_type=Path),
+              help="Show what command hooks took in sessions of coding agents: files, or folders "
+              "of them.")  # fmt: skip
 @click.option(
     "--against",
     metavar="MODULE:ATTRIBUTE|FILE|none",
@@ -50,6 +55,7 @@ def hooks(
     context: click.Context,
     *,
     hooks: tuple[str, ...],
+    session: Path | None,
     against: str,
     max_ns: int | None,
     fail_on: float | None,
@@ -59,8 +65,15 @@ def hooks(
     """Measure hooks at the four points, in real time per call.
 
     A MODULE:ATTRIBUTE is a hook, or Hooks with several. A function is measured at each point whose
-    input its first parameter may have, by its annotation. The exit code is 1 above a limit.
+    input its first parameter may have, by its annotation. Hooks of coding agents are commands:
+    give their sessions. The exit code is 1 above a limit.
     """
+    if session is not None:
+        if against != "none" or fail_on is not None or plot is not None:
+            raise click.UsageError("--from has no --against, no --fail-on and no --plot")
+        return _command_hooks([session, *map(Path, hooks)], max_ns, output_format)
+    if not hooks:
+        raise click.UsageError("name a hook, or sessions with --from")
     if fail_on is not None and against == "none":
         raise click.UsageError("--fail-on needs --against, a hook or an earlier report")
     given, unfit = tried(hook for name in hooks for hook in given_hooks(name))
@@ -88,6 +101,20 @@ def hooks(
     for line in failures:
         note(f"FAILED  {line}")
     return 1 if failures else 0
+
+
+def _command_hooks(sessions: Sequence[Path], max_ns: int | None, output_format: str) -> int:
+    times, session_ns = hook_times(sessions)
+    rows = figures_of(times, session_ns)
+    if output_format == "json":
+        out(json_text({"session_ns": session_ns, "hooks": rows}, indent=2))
+    else:
+        out_lines(map(plain, table(rows)))
+    slow = [row for row in rows if max_ns is not None and row["p50_ns"] > max_ns]
+    for row in slow:
+        words = f"{row['hook']} at {row['point']} takes {rounded_duration(row['p50_ns'])}"
+        note(f"FAILED  {plain(words)} in every second call, and that is above --max")
+    return 1 if slow else 0
 
 
 def _others(name: str) -> dict[str, UserFunction]:
