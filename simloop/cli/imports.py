@@ -102,6 +102,5 @@ def _told(recording: Recording) -> Iterator[str]:
     asked = sum(isinstance(each, ServiceCall) for each in recording.records)
     told = f"{recording.format}: {len(calls)} calls of the model, {failed} of which failed"
     yield told + (f", {asked} requests to services" if asked else "")
-    counts = (("left out", recording.skipped), ("removed", recording.removed))
-    for word, counted in counts:
+    for word, counted in (("left out", recording.skipped), ("removed", recording.removed)):
         yield from (f"{word} {n} time{'s' * (n != 1)}: {why}" for why, n in counted.items())

@@ -33,9 +33,8 @@ def trajectory(trace: LoopTrace) -> str:
         parties.setdefault(getattr(record, "party", ""), []).append(record)
     whole, *inner = (_trajectory(trace.header.loop, *each) for each in parties.items())
     asked = sum(isinstance(each, entries.Request) for each in trace.entries)
-    failed = asked - sum(
-        step["source"] == "agent" for one in (whole, *inner) for step in one["steps"]
-    )
+    steps = [step for each in (whole, *inner) for step in each["steps"]]
+    failed = asked - sum(step["source"] == "agent" for step in steps)
     whole |= {"subagent_trajectories": inner} if inner else {}
     whole |= {"notes": f"Left out: {failed} calls of the model that failed."} if failed > 0 else {}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

@@ -44,19 +44,15 @@ def is_known(path: Path) -> bool:
 
 def grouped(paths: Sequence[Path]) -> list[list[Path]]:
     """Return the files of each recording; the sub-agents of Claude Code have files of their own."""
-    told = {path: _session_of(RecordingFile.beginning(path, _LOOKED_AT).text) for path in paths}
-    mains = {name: path for path, (name, is_sub) in told.items() if not is_sub}
-    groups = {path: [path] for path in paths if not (told[path][1] and told[path][0] in mains)}
+    starts = {path: RecordingFile.beginning(path, _LOOKED_AT).text for path in paths}
+    names = {path: (_SESSION.findall(start) or [""])[0] for path, start in starts.items()}
+    subs = {path for path, start in starts.items() if (_SIDE.findall(start) or [""])[0]}
+    mains = {names[path]: path for path in paths if path not in subs}
+    groups = {path: [path] for path in paths if path not in subs or names[path] not in mains}
     for path in paths:
         if path not in groups:
-            groups[mains[told[path][0]]].append(path)
+            groups[mains[names[path]]].append(path)
     return list(groups.values())
-
-
-def _session_of(start: str) -> tuple[str, bool]:
-    """Return the id of the session that a file begins, and whether it is that of a sub-agent."""
-    name, side = _SESSION.search(start), _SIDE.search(start)
-    return name[1] if name else "", bool(side and side[1])
 
 
 _SESSION, _SIDE = re.compile(r'"sessionId": ?"([^"]+)'), re.compile(r'"isSidechain": ?(true)?')

@@ -336,9 +336,7 @@ def _for_an_engine(agent: _Agent, recording: Recording) -> tuple[list[ModelCall]
 
 
 def _limits(agent: _Agent, runs: list[list[ModelCall]], most: int) -> dict[str, Any]:
-    took = [
-        each.ended_ns - each.began_ns for each in agent.calls if each.ended_ns and each.began_ns
-    ]
+    took = [one.ended_ns - one.began_ns for one in agent.calls if one.ended_ns and one.began_ns]
     longest, compactions = max(took, default=0) // _MS + 1000, len(agent.summaries)
     wanted = {"max_error_count": most, "max_steps": max(map(len, runs)) + 1,
               "max_compaction_attempts": compactions, "first_part_timeout_ms": longest,
