@@ -204,7 +204,8 @@ def _take(
     finding: executor.SearchFinding, files: "_Files | None", *, is_shown: bool = False
 ) -> None:
     if is_shown:
-        out(f"FAILED {finding.name} in run {finding.run}: {plain(finding.text)}")
+        first = plain(finding.text.partition("\n")[0])
+        out(f"FAILED {finding.name} in run {finding.run}: {first}")
     if files is not None:
         files.write(finding)
 
@@ -306,7 +307,7 @@ def _failure(finding: executor.SearchFinding, count: int, file: Path | None) -> 
     yield ""
     yield f"{finding.name}: {plain(finding.sentence)}"
     yield f"  world:    {plain(finding.world) or 'no fault'}"
-    yield f"  the loop: {plain(finding.shown)}"
+    yield f"  the loop: {plain(' | '.join(map(str.strip, finding.shown.splitlines())))}"
     worlds = "1 world" if count == 1 else f"{count} worlds"
     yield f"  found in {worlds}, first in run {finding.run}"
     if finding.reproduced is False:

@@ -13,6 +13,7 @@ from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario, ScriptedTool, ToolAnswer
 
 _CHARS = 400
+_LONG, _CALLS = 1_000, 4
 _PLACES = {
     "before-connect": "before it is made",
     "before-headers": "before an answer",
@@ -81,18 +82,22 @@ def _reply(reply: Reply) -> Iterator[str]:
     late = f" after {format_duration(reply.pace.first_part)}" if reply.pace.first_part else ""
     slow = f", {format_duration(reply.pace.per_part)} a part" if reply.pace.per_part else ""
     words = " and ".join(filter(None, [_said(reply), _end(reply)])) or "the model says nothing"
-    yield f"{words}{often}{late}{slow}"
+    where = "to requests without tools " if reply.when and reply.when.tools == [] else ""
+    yield f"{where}{words}{often}{late}{slow}"
 
 
 def _said(reply: Reply) -> str:
     calls = [_call(*each) for each in calls_of(reply.call)]
     calls += [f"{name} with half of its arguments" for name in reply.half_call]
+    said = "".join(reply.say)
+    many = f"{len(said):,} characters" if len(said) > _LONG else ""
     if calls:
-        return f"the model calls {', '.join(calls)}"
-    if reply.say:
-        blank = "" if "".join(reply.say).strip() else " only blanks"
-        text = "".join(reply.say)[:60]  # an object, or nearly one
-        return f"the model says{blank or (f' {text}' if '{' in text else ' a text')}"
+        more = f" and {len(calls) - _CALLS} more" if len(calls) > _CALLS else ""
+        says = f"says {many} and " if many else ""
+        return f"the model {says}calls {', '.join(calls[:_CALLS])}{more}"
+    if said:
+        text = said[:60] if "{" in said[:60] else many or "a text"  # an object, or nearly one
+        return f"the model says {text if said.strip() else 'only blanks'}"
     return "the model only thinks" if reply.think else ""
 
 

@@ -61,9 +61,9 @@ class OwnTools(msgspec.Struct, eq=False):
     raises TimeoutError, and one that a fault of chance breaks raises ConnectionError.
 
     A start takes the id of a call of the model that waits under its name: the first with equal
-    arguments, or else the first that no request has answered yet, or else the first. A call of a
-    reply that failed or was cut off comes last, because the retry repeats it. A tool that nobody
-    asked for gets an id of its own, `own-1`.
+    arguments, or else the first that no request has answered yet. A call of a reply that failed or
+    was cut off comes last, because the retry repeats it. A tool that nobody asked for gets an id of
+    its own, `own-1`.
     """
 
     _recorder: Recorder
@@ -150,12 +150,13 @@ class OwnTools(msgspec.Struct, eq=False):
         asked = [call for call in named if call.request not in self._broken]
         asked = asked or [call for call in named if call.request == named[-1].request]
         value = json_value(arguments, arguments)
-        if not asked:
+        equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
+        found = next(
+            iter(equal or [one for one in asked if one.call_id not in self._answered]), None
+        )
+        if found is None:
             self._unasked += 1
             return f"own-{self._unasked}"
-        equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
-        due = [each for each in asked if each.call_id not in self._answered]
-        found = (equal or due or asked)[0]
         self._open.remove(found)
         return found.call_id
 

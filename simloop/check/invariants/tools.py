@@ -484,7 +484,8 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
             answered.pop(entry.call_id, None)
         elif kind is ToolResult:
             if entry.call_id in answered:
-                return f"the tool of call {entry.call_id!r} ends after {answered[entry.call_id]}"
+                what = f"the tool {entry.name!r} of call {entry.call_id!r}"
+                return f"{what} ends after {answered[entry.call_id]}"
             running.pop(entry.call_id, None)
         elif kind is Answered:
             if running.pop(entry.call_id, None) is not None:
