@@ -175,7 +175,7 @@ def time_ns(value: Any, unit_ns: int = 1) -> int | None:
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             found = int(moment.timestamp()) * _NS_PER_S + moment.microsecond * 1000
         else:
-            found = int(value) * unit_ns
+            found = int(value * unit_ns if isinstance(value, float) else int(value) * unit_ns)
     except (TypeError, ValueError, OverflowError):
         return None
     return found if 0 <= found < _LATEST_NS else None

@@ -50,7 +50,7 @@ def session(*lines: Any, name: str = "s.jsonl") -> Path:
 def test_each_call_counts_once_and_lines_of_other_kinds_not_at_all() -> None:
     lines = [called(0, 2000), called(0, 2000), called(10, 1000.5), {"type": "user"}, 7, None]
     times, session_ns = hook_times([session(*lines, called(1, "3"), SUMMARY)])
-    assert times == {GUARD: [2 * 10**9, 10**9], ("Stop", "say done"): [700 * 10**6]}
+    assert times == {GUARD: [2 * 10**9, 1_000_500_000], ("Stop", "say done"): [700 * 10**6]}
     assert session_ns == 20 * 60 * 10**9
 
 

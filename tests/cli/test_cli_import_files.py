@@ -10,7 +10,7 @@ from recordedfiles import FILES
 from simloop.recordings.formats import FORMATS
 from simloop.scenario.loader import load_scenario, parse_scenario
 
-ALONE = ("vcr-responses", "sse-chat", "atif", "otel", "langfuse", "codex")
+ALONE = ("vcr-responses", "sse-chat", "atif", "otel", "langfuse", "codex", "trajectory")
 """Recordings without a service, which the reference loop plays."""
 
 

@@ -1,4 +1,4 @@
-"""Trajectories in ATIF: each version, and what is left out."""
+"""Trajectories: of mini-swe-agent in both versions, of SWE-agent, and in ATIF."""
 
 import json
 from typing import Any
@@ -8,6 +8,30 @@ from sessions import conversation, played, read, scenario
 
 from simloop.errors import ScenarioError
 from simloop.scenario.writing import content
+
+SYSTEM = {"role": "system", "content": "One command each time."}
+TASK = {"role": "user", "content": "Mend it."}
+COMMAND = {"role": "assistant", "content": "```mswea_bash_command\nls\n```"}
+OUTPUT = {"role": "user", "content": "<returncode>0</returncode>\n<output>\na.py\n</output>"}
+CALL = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"c": "ls"}'}}
+CALLS = {"role": "assistant", "content": "I look.", "tool_calls": [CALL]}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "a.py"}
+END = {"role": "assistant", "content": "Done."}
+BARE = [SYSTEM, TASK, COMMAND, OUTPUT, END]
+WITH_CALLS = [SYSTEM, TASK, CALLS, RESULT, END]
+RESPONSE = {
+    "choices": [{"message": END, "finish_reason": "length"}],
+    "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+}
+
+
+def second_version(listed: list[Any]) -> dict[str, Any]:
+    return {"info": {"mini_version": "2.0"}, "messages": listed}
+
+
+def of_swe_agent(listed: list[Any]) -> dict[str, Any]:
+    steps = [{"action": "ls", "observation": "a.py", "execution_time": 0.25}]
+    return {"environment": "shop", "trajectory": steps, "history": listed}
 
 
 def step(source: str, message: str, **keys: Any) -> dict[str, Any]:
@@ -25,6 +49,39 @@ LOOKS = step(
 def atif(*steps: Any, version: str = "1.7", **keys: Any) -> str:
     listed = [{"step_id": at, **each} for at, each in enumerate(steps, 1)]
     return json.dumps({"schema_version": f"ATIF-v{version}", "agent": {}, "steps": listed, **keys})
+
+
+@pytest.mark.parametrize("listed", [BARE, WITH_CALLS])
+@pytest.mark.parametrize("form", [list, second_version, of_swe_agent])
+def test_a_trajectory_runs_with_the_requests_that_its_messages_make(
+    form: Any, listed: list[Any]
+) -> None:
+    result = played(read(json.dumps(form(listed))))
+    assert [len(each.messages) for each in result.requests] == [1, 3]
+    assert result.requests[0].system_prompt == SYSTEM["content"]
+    assert result.requests[1].messages[-1].text == listed[3]["content"]
+
+
+def test_what_mini_swe_agent_keeps_of_a_response_is_used() -> None:
+    listed = [SYSTEM, TASK, {**END, "extra": {"response": RESPONSE}}]
+    (reply,) = content(scenario(read(json.dumps(second_version(listed)))))["model"]
+    assert reply["finish"] == "length"
+    assert reply["usage"] == {"input": 7, "output": 2}
+
+
+def test_the_times_of_swe_agent_are_those_of_its_tools() -> None:
+    made = scenario(read(json.dumps(of_swe_agent(WITH_CALLS))))
+    assert made.tools["bash"].answers[0].takes == 250_000_000
+
+
+def test_a_message_of_another_role_is_counted() -> None:
+    recording = read(json.dumps([*BARE, {"role": "exit", "content": "submitted"}]))
+    assert recording.skipped == {"a message of the role exit": 1}
+
+
+def test_a_trajectory_without_a_reply_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="no call of a model with its messages"):
+        read(json.dumps([SYSTEM, TASK]))
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.4", "1.6", "1.7", "1.8"])

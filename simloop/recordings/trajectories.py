@@ -1,0 +1,34 @@
+"""Trajectories of mini-swe-agent and SWE-agent: one conversation, whose requests are its starts."""
+
+from simloop.messages import AssistantMessage
+from simloop.recordings.dialects import messages_of, reply_of, usage_in
+from simloop.recordings.files import RecordingFile, at, items, time_ns, word
+from simloop.recordings.recording import Recording
+from simloop.recordings.spans import Span, add_spans
+
+_NS_PER_S = 10**9
+
+
+def read(file: RecordingFile, recording: Recording) -> None:
+    """Add the records of a trajectory. Raises ScenarioError."""
+    recording.lacks = ("failed calls", "the pieces of a stream")
+    whole = file.json()
+    listed = items(whole) or items(whole, "messages", "history")
+    seconds = iter([at(step, "execution_time") for step in items(whole, "trajectory")])
+    spans: list[Span] = []
+    for place, given in enumerate(listed):
+        system, read = messages_of([given])
+        if not (system or read):
+            recording.leave_out(f"a message of the role {word(given, 'role')[:20] or 'unknown'}")
+        if place and read and isinstance(read[0], AssistantMessage):
+            response = at(given, "extra.response")
+            raw = reply_of(response) if isinstance(response, dict) else None
+            finish, usage = raw[1] if raw else "", usage_in(at(response, "usage"))
+            spans.append(Span(asked=listed[:place], said=[given], finish=finish, usage=usage))
+            took_ns = time_ns(next(seconds, None), _NS_PER_S)
+            spans += [
+                Span(tool=call.name, call_id=call.id, began_ns=0, ended_ns=took_ns)
+                for call in read[0].calls[:1]
+                if took_ns
+            ]
+    add_spans(recording, spans, "import the file as its agent has written it")
