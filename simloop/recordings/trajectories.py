@@ -6,8 +6,6 @@ from simloop.recordings.files import RecordingFile, at, items, time_ns, word
 from simloop.recordings.recording import Recording
 from simloop.recordings.spans import Span, add_spans
 
-_NS_PER_S = 10**9
-
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a trajectory. Raises ScenarioError."""
@@ -21,14 +19,10 @@ def read(file: RecordingFile, recording: Recording) -> None:
         if not (system or read):
             recording.leave_out(f"a message of the role {word(given, 'role')[:20] or 'unknown'}")
         if place and read and isinstance(read[0], AssistantMessage):
-            response = at(given, "extra.response")
-            raw = reply_of(response) if isinstance(response, dict) else None
-            finish, usage = raw[1] if raw else "", usage_in(at(response, "usage"))
+            raw = at(given, "extra.response")
+            told = reply_of(raw) if isinstance(raw, dict) else None
+            finish, usage = told[1] if told else "", usage_in(at(raw, "usage"))
             spans.append(Span(asked=listed[:place], said=[given], finish=finish, usage=usage))
-            took_ns = time_ns(next(seconds, None), _NS_PER_S)
-            spans += [
-                Span(tool=call.name, call_id=call.id, began_ns=0, ended_ns=took_ns)
-                for call in read[0].calls[:1]
-                if took_ns
-            ]
+            took, calls = time_ns(next(seconds, None), 10**9), read[0].calls[:1]
+            spans += [Span(tool=c.name, call_id=c.id, began_ns=0, ended_ns=took) for c in calls]
     add_spans(recording, spans, "import the file as its agent has written it")
