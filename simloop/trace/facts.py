@@ -173,11 +173,8 @@ class Facts:
             assert before is not None
             is_new = len(request.messages) > len(before.messages) or self._is_closed(before)
         else:
-            own = [
-                each
-                for each in ends
-                if each.party == request.party and each.number not in self._asides
-            ]
+            party, asides = request.party, self._asides
+            own = [one for one in ends if one.party == party and one.number not in asides]
             before = own[-1] if own and not self._is_apart(request, own[-1]) else None
             is_new = before is not None and self._has_some_of(request, before)
         again = before is not None and before.number in self._asides and not request.tools
@@ -192,10 +189,8 @@ class Facts:
         return before
 
     def _has_some_of(self, request: Request, before: Request) -> bool:
-        known = {*before.messages}
-        return any(each in known for each in request.messages) or self._has_reply(
-            request.messages, before
-        )
+        is_known = not {*before.messages}.isdisjoint(request.messages)
+        return is_known or self._has_reply(request.messages, before)
 
     def _has_reply(self, messages: Sequence[Message], before: Request) -> bool:
         reply = self.replies.get(before.number)

@@ -315,9 +315,8 @@ class _MessageEncoder(replies.BlockEncoder):
                 return {**start, "thinking": block.text, "signature": self.signature}
             case "call":
                 given = replies.whole_input(block)  # only a stream can show another value
-                is_object = isinstance(given, dict)
-                use = {**start, "id": block.call_id, "name": block.name}
-                return {**use, "input": given if is_object else {}}
+                shown = given if isinstance(given, dict) else {}
+                return {**start, "id": block.call_id, "name": block.name, "input": shown}
 
 
 def _delta(block: replies.ReplyBlock, piece: str) -> WireEvent:
