@@ -30,14 +30,9 @@ _SHOWN = 12
 
 
 def _limit(name: str, least: int) -> Decorator:
-    return click.option(
-        _FLAGS[name],
-        name,
-        type=click.IntRange(least),
-        default=getattr(_DEFAULTS, name),
-        show_default=True,
-        help=f"The limit `{name}`, as in a scenario; some loops do not have it.",
-    )
+    return click.option(_FLAGS[name], name, type=click.IntRange(least),
+        default=getattr(_DEFAULTS, name), show_default=True,
+        help=f"The limit `{name}`, as in a scenario; some loops do not have it.")  # fmt: skip
 
 
 @click.command("explore")

@@ -37,22 +37,14 @@ _USUAL_BUDGET_NS = 30 * _NS_PER_S
 
 @click.command("fuzz")
 @options.invariants_of_ones_own
-@options.loop_option(
-    "--loop",
+@options.loop_option("--loop",
     help="The loop to test: a design, a version of one, or module:attribute for your own; by "
-    "default the design `reference`.",
-)
+    "default the design `reference`.")  # fmt: skip
 @options.program_option
-@click.option(
-    "--budget",
-    "budget_ns",
-    callback=options.duration,
-    metavar="DURATION",
-    help="Search for this much time of the processor; by default 30s.",
-)
-@click.option(
-    "--runs", type=click.IntRange(1), help="Make this many runs, instead of searching for a time."
-)
+@click.option("--budget", "budget_ns", callback=options.duration, metavar="DURATION",
+              help="Search for this much time of the processor; by default 30s.")  # fmt: skip
+@click.option("--runs", type=click.IntRange(1),
+              help="Make this many runs, instead of searching for a time.")  # fmt: skip
 @click.option(
     "--provider",
     type=click.Choice(["strict", "any"]),

@@ -16,15 +16,10 @@ from simloop.scenario.writing import create, create_schema, scenario_text
 
 
 @click.command("import")
-@click.argument(
-    "files", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice([each.name for each in FORMATS]),
-    help="The format of the files. By default the content of each tells it.",
-)
+@click.argument("files", metavar="FILE|FOLDER...", nargs=-1, required=True,
+                type=click.Path(path_type=Path))  # fmt: skip
+@click.option("--format", "format_name", type=click.Choice([each.name for each in FORMATS]),
+              help="The format of the files. By default the content of each tells it.")  # fmt: skip
 @click.option(
     "-o",
     "--to",

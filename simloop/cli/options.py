@@ -146,14 +146,10 @@ def _added(context: click.Context, _: click.Parameter, modules: tuple[str, ...])
         context.call_on_close(add_invariants(*modules))
 
 
-_TARGETS = click.argument(
-    "targets", metavar="PATH|NAME...", nargs=-1, required=True, shell_complete=scenarios_and_files
-)
-_SEED = click.option(
-    "--seed",
-    type=click.IntRange(0, 2**63, max_open=True),
-    help="Use this seed instead of the scenario's.",
-)
+_TARGETS = click.argument("targets", metavar="PATH|NAME...", nargs=-1, required=True,
+    shell_complete=scenarios_and_files)  # fmt: skip
+_SEED = click.option("--seed", type=click.IntRange(0, 2**63, max_open=True),
+    help="Use this seed instead of the scenario's.")  # fmt: skip
 loop_option = partial(click.option, metavar="NAME", shell_complete=loop_names)
 _LOOP = loop_option("--loop", callback=_known, help=f"{_INSTEAD}.")
 _LOOPS = loop_option(
@@ -163,12 +159,8 @@ _LOOPS = loop_option(
     callback=_known_each,
     help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
 )
-_JUDGE_AS = loop_option(
-    "--judge-as",
-    metavar="DESIGN",
-    default="",
-    help="Check a loop of your own against the expectations for this bundled design.",
-)
+_JUDGE_AS = loop_option("--judge-as", metavar="DESIGN", default="",
+    help="Check a loop of your own against the expectations for this bundled design.")  # fmt: skip
 loop_options = click.option(
     "--option",
     "loop_options",
@@ -191,24 +183,13 @@ replay_loop = loop_option(
     f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
 )
 
-invariants_of_ones_own = click.option(
-    "--invariants",
-    multiple=True,
-    metavar="MODULE[:NAME]",
-    expose_value=False,
-    callback=_added,
-    help="Also judge these invariants of your own; may be repeated.",
-)
+invariants_of_ones_own = click.option("--invariants", multiple=True, metavar="MODULE[:NAME]",
+    expose_value=False, callback=_added,
+    help="Also judge these invariants of your own; may be repeated.")  # fmt: skip
 
 
-formats = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the output.",
-)
+formats = click.option("--format", "output_format", type=click.Choice(["text", "json"]),
+    default="text", show_default=True, help="The format of the output.")  # fmt: skip
 
 
 def loop_of_program(program: str, loop: str | None) -> str:
@@ -219,13 +200,9 @@ def loop_of_program(program: str, loop: str | None) -> str:
     return name
 
 
-program_option = click.option(
-    "--program",
-    default="",
-    metavar="COMMAND",
+program_option = click.option("--program", default="", metavar="COMMAND",
     help="Run this Python program as the loop: a console script with its arguments, `python -m "
-    "module` or a file. {prompt} stands for the prompt, as in 'llm {prompt}'.",
-)
+    "module` or a file. {prompt} stands for the prompt, as in 'llm {prompt}'.")  # fmt: skip
 
 
 def _settings(loop: Decorator, command: Command) -> Command:

@@ -36,14 +36,9 @@ _TRACE = ".jsonl"
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the scenario to FILE; by default to NAME.shrunk.simloop.yaml here.",
 )
-@click.option(
-    "--seconds",
-    metavar="N",
-    type=click.FloatRange(0, min_open=True),
-    default=MAX_SECONDS,
-    show_default=True,
-    help="Stop after N seconds, with the smallest scenario so far.",
-)
+@click.option("--seconds", metavar="N", type=click.FloatRange(0, min_open=True),
+              default=MAX_SECONDS, show_default=True,
+              help="Stop after N seconds, with the smallest scenario so far.")  # fmt: skip
 def command(*, source: str, given: RunOptions, file: Path | None, seconds: float) -> int:
     """Reduce a failing scenario to a minimal one with the same failure.
 

@@ -25,9 +25,8 @@ _CRASHED = 3  # Textual has printed the traceback
 @invariants_of_ones_own
 @run_settings
 @loop_option("--against", help="Show the run beside one of the same scenario on this other loop.")
-@click.argument(
-    "named", metavar="[TRACE|SCENARIO|NAME]", required=False, shell_complete=scenarios_and_files
-)
+@click.argument("named", metavar="[TRACE|SCENARIO|NAME]", required=False,
+                shell_complete=scenarios_and_files)  # fmt: skip
 @click.argument("other", metavar="[OTHER]", required=False, shell_complete=scenarios_and_files)
 def command(*, named: str | None, other: str | None, against: str | None, given: RunOptions) -> int:
     """Step through a run in the terminal, forwards and backwards.

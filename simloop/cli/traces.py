@@ -131,9 +131,8 @@ def _write_trace(report: Report, file: Path, written: dict[Path, str]) -> None:
 
 
 @click.command("replay")
-@click.argument(
-    "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True,
+                type=click.Path(path_type=Path))  # fmt: skip
 @options.replay_loop
 def replay(traces: tuple[Path, ...], loop: str | None) -> int:
     """Run recorded traces again and show the first difference.
@@ -249,13 +248,8 @@ def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) 
     help="Write a page for a browser, in one file that loads nothing: the timeline, and the facts "
     "at each entry.",
 )
-@click.option(
-    "--otel",
-    metavar="[FILE]",
-    is_flag=False,
-    flag_value=_STDOUT,
-    help="Write OpenTelemetry spans with GenAI attributes, as OTLP in JSON.",
-)
+@click.option("--otel", metavar="[FILE]", is_flag=False, flag_value=_STDOUT,
+              help="Write OpenTelemetry spans with GenAI attributes, as OTLP in JSON.")  # fmt: skip
 @click.option("--atif", metavar="FILE", help="Write an ATIF trajectory.")
 @click.option("--vcr", metavar="FILE", help="Write a VCR cassette: Chat Completions, and services.")
 @options.run_settings
