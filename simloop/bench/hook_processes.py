@@ -1,12 +1,21 @@
-"""Command hooks: a process for each call, and the figures of its real times."""
+"""Command hooks: a process for each call, in real time."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+from time import perf_counter_ns
 from typing import Any, TypeAlias
 
+import msgspec
+
+from simloop.bench.hook_bench import INPUTS
+from simloop.errors import ScenarioError
 from simloop.kernel.durations import rounded_duration
+from simloop.runs.command_hooks import BLOCKED, EVENTS, input_of, run_real_command
 
 Times: TypeAlias = dict[tuple[str, str], list[int]]
 """Nanoseconds, by the point of a program and the hook there."""
+_TURNS, _FEWEST_TURNS, _ENOUGH_NS = 21, 5, 10 * 10**9
 
 
 def figures_of(times: Times, session_ns: int = 0) -> list[dict[str, Any]]:
@@ -18,6 +27,35 @@ def figures_of(times: Times, session_ns: int = 0) -> list[dict[str, Any]]:
         row |= {f"p{each}_ns": ordered[min(last, each * len(ordered) // 100)] for each in (50, 95)}
         rows.append(row | ({"share": total / session_ns} if session_ns else {}))
     return rows
+
+
+def measured(commands: Sequence[str], point: str) -> Times:
+    """Call command hooks with the input of Claude Code: each alone, then all of them at once.
+
+    Raises ScenarioError for a hook that fails.
+    """
+    given = msgspec.json.encode(input_of(point, INPUTS[point]()))
+    times, start_ns = Times(), perf_counter_ns()
+    with ThreadPoolExecutor(len(commands)) as pool:
+        for turn in range(_TURNS):
+            if turn >= _FEWEST_TURNS and perf_counter_ns() - start_ns > _ENOUGH_NS:
+                break
+            took = [(command, "alone", _call(command, given)) for command in commands]
+            if len(commands) > 1:
+                at_once = pool.map(_call, commands, [given] * len(commands))
+                took += zip(commands, repeat("together"), at_once, strict=False)
+            for command, way, ns in took:
+                times.setdefault((f"{EVENTS[point]}, {way}", command), []).append(ns)
+    return times
+
+
+def _call(command: str, given: bytes) -> int:
+    done, took_ns = run_real_command(command, given)
+    if done.returncode not in (0, BLOCKED):
+        said = done.stderr.decode(errors="replace").strip() or "it says nothing"
+        message = f"the hook `{command}` fails with the exit status {done.returncode}: {said}"
+        raise ScenarioError(message, key="--command", hint="mend the hook")
+    return took_ns
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

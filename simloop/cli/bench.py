@@ -1,17 +1,18 @@
 """`simloop bench hooks`: measure what hooks cost in real time."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import msgspec
 
 from simloop.bench.hook_bench import CONFIDENCE, HookBench, HookRow, Interval, given_hooks, tried
-from simloop.bench.hook_processes import figures_of, table
+from simloop.bench.hook_processes import Times, figures_of, measured, table
 from simloop.bench.report import HookReport, plot_of, read_report
 from simloop.cli.options import duration, formats
 from simloop.cli.terminal import json_text, note, out, out_lines, plain
+from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration, rounded_duration, rounded_number
 from simloop.recordings.hook_times import hook_times
@@ -35,6 +36,10 @@ def command() -> None:
 @click.option("--from", "session", metavar="SESSION...", type=click.Path(path_type=Path),
               help="Show what command hooks took in sessions of coding agents: files, or folders "
               "of them.")  # fmt: skip
+@click.option("--command", "commands", metavar="COMMAND", multiple=True,
+              help="Measure a command hook as a process, and several also at once.")  # fmt: skip
+@click.option("--at", "point", type=click.Choice(POINTS), default=BEFORE_TOOL_CALL,
+              show_default=True, help="The point whose input --command gets.")  # fmt: skip
 @click.option(
     "--against",
     metavar="MODULE:ATTRIBUTE|FILE|none",
@@ -56,6 +61,8 @@ def hooks(
     *,
     hooks: tuple[str, ...],
     session: Path | None,
+    commands: tuple[str, ...],
+    point: str,
     against: str,
     max_ns: int | None,
     fail_on: float | None,
@@ -65,15 +72,18 @@ def hooks(
     """Measure hooks at the four points, in real time per call.
 
     A MODULE:ATTRIBUTE is a hook, or Hooks with several. A function is measured at each point whose
-    input its first parameter may have, by its annotation. Hooks of coding agents are commands:
-    give their sessions. The exit code is 1 above a limit.
+    input its first parameter may have, by its annotation. Hooks of coding agents are commands: give
+    their sessions or their command lines. The exit code is 1 above a limit.
     """
-    if session is not None:
-        if against != "none" or fail_on is not None or plot is not None:
-            raise click.UsageError("--from has no --against, no --fail-on and no --plot")
-        return _command_hooks([session, *map(Path, hooks)], max_ns, output_format)
+    if session is not None or commands:
+        if against != "none" or fail_on is not None or plot or (commands and (hooks or session)):
+            raise click.UsageError("measure --command, or read sessions with --from, and only that")
+        found = (
+            hook_times([session, *map(Path, hooks)]) if session else (measured(commands, point), 0)
+        )
+        return _told(*found, max_ns, output_format)
     if not hooks:
-        raise click.UsageError("name a hook, or sessions with --from")
+        raise click.UsageError("name a hook, --from or --command")
     if fail_on is not None and against == "none":
         raise click.UsageError("--fail-on needs --against, a hook or an earlier report")
     given, unfit = tried(hook for name in hooks for hook in given_hooks(name))
@@ -103,8 +113,7 @@ def hooks(
     return 1 if failures else 0
 
 
-def _command_hooks(sessions: Sequence[Path], max_ns: int | None, output_format: str) -> int:
-    times, session_ns = hook_times(sessions)
+def _told(times: Times, session_ns: int, max_ns: int | None, output_format: str) -> int:
     rows = figures_of(times, session_ns)
     if output_format == "json":
         out(json_text({"session_ns": session_ns, "hooks": rows}, indent=2))

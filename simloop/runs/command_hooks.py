@@ -30,7 +30,7 @@ BLOCKED = 2
 async def call(command: str, point: str, given: hooks.HookInput, *, is_real: bool) -> None:
     """Call a command hook, and make the change that it asks for. Raises RuntimeError."""
     run = _really if is_real else _played
-    status, said, why = await run(command, msgspec.json.encode(_input_of(point, given)))
+    status, said, why = await run(command, msgspec.json.encode(input_of(point, given)))
     if status not in (0, BLOCKED):
         reason = why.strip() or "it says nothing"
         raise RuntimeError(f"`{command}` ends with exit status {status}: {reason}")
@@ -52,7 +52,8 @@ async def call(command: str, point: str, given: hooks.HookInput, *, is_real: boo
         given.arguments = answer["updatedInput"]
 
 
-def _input_of(point: str, given: hooks.HookInput) -> dict[str, Any]:
+def input_of(point: str, given: hooks.HookInput) -> dict[str, Any]:
+    """Return what a command hook reads."""
     told: dict[str, Any] = {"session_id": "simloop", "cwd": ".", "hook_event_name": EVENTS[point]}
     if isinstance(given, hooks.BeforeLLMCall):
         said = [each.text for each in given.messages if isinstance(each, UserMessage)]

@@ -73,7 +73,7 @@ def m(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Module:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a hook, or sessions with --from"),
+        ([], "name a hook, --from or --command"),
         (["m:guard", "--fail-on", "20%"], "--fail-on needs --against"),
         (["m:guard", "--max", "50"], "'--max': a duration is a number and a unit"),
         (["m:guard", "--max", "x"], "'--max': a duration is a number and a unit"),

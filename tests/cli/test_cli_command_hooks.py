@@ -4,6 +4,7 @@ No test judges a real time: a limit of a nanosecond or of an hour decides on any
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from commandline import Cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simloop.bench.hook_processes import figures_of
+from simloop.bench.hook_processes import figures_of, measured
 from simloop.errors import ScenarioError
 from simloop.recordings.hook_times import hook_times
 
@@ -99,13 +100,36 @@ def test_a_session_without_times_is_told(cli: Cli) -> None:
     assert "s.jsonl: no hook of these sessions has a time" in shown.stderr
 
 
+def test_a_command_gets_the_input_of_its_point_and_each_way_is_measured(cli: Cli) -> None:
+    keep = f"{sys.executable} -S -c \"import sys; open('in{{}}', 'w').write(sys.stdin.read())\""
+    shown = cli(
+        "bench", "hooks", "--at", "after_tool_call", "--max", "1ns",
+        "--command", keep.format(1), "--command", keep.format(2), "--format", "json",
+    )  # fmt: skip
+    assert shown.exit_code == 1, "no process takes a nanosecond"
+    given = json.loads(Path("in1").read_text())
+    assert given["hook_event_name"] == "PostToolUse"
+    assert given["tool_response"] == "# Hello"
+    ways = [row["point"] for row in json.loads(shown.stdout)["hooks"]]
+    assert ways == ["PostToolUse, alone"] * 2 + ["PostToolUse, together"] * 2
+
+
+def test_a_command_that_forbids_the_call_works_and_one_that_fails_is_told() -> None:
+    (took_ns,) = measured(["exit 2"], "before_tool_call").values()
+    assert len(took_ns) >= 5
+    with pytest.raises(
+        ScenarioError, match="`echo no >&2; exit 1` fails with the exit status 1: no"
+    ):
+        measured(["echo no >&2; exit 1"], "before_tool_call")
+
+
 def test_a_quantile_is_a_call_that_was_made() -> None:
     (row,) = figures_of({("b", "a"): [5, 1, 4, 2, 3]})
     assert row == {"hook": "a", "point": "b", "calls": 5, "total_ns": 15, "p50_ns": 3, "p95_ns": 5}
 
 
 @pytest.mark.parametrize(
-    "wrong", [(), ("--from", "s", "--plot", "x.svg"), ("--from", "s", "--against", "m:a")]
+    "wrong", [(), ("--command", "x", "--from", "s"), ("--from", "s", "--against", "m:a")]
 )
 def test_options_that_do_not_fit_are_refused(cli: Cli, wrong: tuple[str, ...]) -> None:
     assert cli("bench", "hooks", *wrong).exit_code == 2
