@@ -130,12 +130,9 @@ def limits() -> st.SearchStrategy[Limits]:
 
 
 _POLICIES: dict[Any, str] = {
-    ExponentialBackoff: "retry",
-    Compaction: "compaction",
-    ToolExecution: "tool_execution",
-    HookExecution: "hook_execution",
-    HookIsolation: "hook_isolation",
-}
+    ExponentialBackoff: "retry", Compaction: "compaction", ToolExecution: "tool_execution",
+    HookExecution: "hook_execution", HookIsolation: "hook_isolation",
+}  # fmt: skip
 
 
 def policies(kind: type[T]) -> st.SearchStrategy[T]:

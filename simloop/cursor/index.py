@@ -191,23 +191,17 @@ class Index:
 
 
 _LANDMARKS = {
-    entries.Transition: Landmark.TRANSITION,
-    entries.Prompt: Landmark.PROMPT,
-    entries.Ended: Landmark.END,
-    entries.Request: Landmark.MODEL_CALL,
-    entries.ToolStarted: Landmark.TOOL_CALL,
-    entries.Compaction: Landmark.COMPACTION,
+    entries.Transition: Landmark.TRANSITION, entries.Prompt: Landmark.PROMPT,
+    entries.Ended: Landmark.END, entries.Request: Landmark.MODEL_CALL,
+    entries.ToolStarted: Landmark.TOOL_CALL, entries.Compaction: Landmark.COMPACTION,
     entries.StopRequested: Landmark.STOP,
-}
+}  # fmt: skip
 # The events that go on for a while, each with the field that its begin and its end share.
 _OPENS = {
-    entries.Request: ("model", "number"),
-    entries.ToolStarted: ("tool", "call_id"),
-    entries.ServiceRequest: ("service", "number"),
-    entries.ProgramStarted: ("program", "number"),
-    entries.Backoff: ("backoff", ""),
-    entries.Sleep: ("sleep", "seq"),
-}
+    entries.Request: ("model", "number"), entries.ToolStarted: ("tool", "call_id"),
+    entries.ServiceRequest: ("service", "number"), entries.ProgramStarted: ("program", "number"),
+    entries.Backoff: ("backoff", ""), entries.Sleep: ("sleep", "seq"),
+}  # fmt: skip
 _CLOSES = {
     **dict.fromkeys((entries.Finish, entries.Error, entries.StreamCut), ("model", "request")),
     entries.ToolResult: ("tool", "call_id"),

@@ -16,14 +16,9 @@ from simloop.virtual.border.answers import Answers, answers_here, stand_in
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50)  # and then 100: sqliteDefaultBusyCallback
 _BUSY = 5  # SQLITE_BUSY; no wait ends what its extended codes say
 _NAMES = (
-    "timeout",
-    "detect_types",
-    "isolation_level",
-    "check_same_thread",
-    "factory",
-    "cached_statements",
-    "uri",
-)
+    "timeout", "detect_types", "isolation_level", "check_same_thread", "factory",
+    "cached_statements", "uri",
+)  # fmt: skip
 # In a tuple: the names of a module that hold originals are exchanged, in this one too.
 _ORIGINAL: Any = (_sqlite3.connect,)
 _Connection: Any = _sqlite3.Connection

@@ -325,12 +325,9 @@ def _read_whole(pipes: Pipes, original: Any, fd: int, file: io.FileIO) -> Any:
 
 
 _OF_FILES: dict[str, Callable[..., Any]] = {
-    "read": _read_file,
-    "readinto": _reading,
-    "readall": _read_whole,
-    "write": _writing,
+    "read": _read_file, "readinto": _reading, "readall": _read_whole, "write": _writing,
     "close": _closing,
-}
+}  # fmt: skip
 _SELECTORS = (("PollSelector", "_selector_cls"), ("EpollSelector", "_selector_cls"),
               ("SelectSelector", "_select"))  # fmt: skip
 

@@ -146,13 +146,10 @@ def _listed(data: Sequence[JsonObject]) -> JsonObject:
 
 
 _ROUTES: dict[str, Callable[..., Any]] = {
-    r"GET .*/models": _models,
-    r"GET .*/models/(.+)": _model,
-    r"POST .*/embeddings": _embeddings,
+    r"GET .*/models": _models, r"GET .*/models/(.+)": _model, r"POST .*/embeddings": _embeddings,
     r"(?:GET|DELETE) .*/responses/([^/]+)": _response,
-    r"GET .*/responses/([^/]+)/input_items": _input_items,
-    r"POST .*/conversations": _begun,
+    r"GET .*/responses/([^/]+)/input_items": _input_items, r"POST .*/conversations": _begun,
     r"(?:GET|DELETE) .*/conversations/([^/]+)": _conversation,
     r"(?:GET|POST) .*/conversations/([^/]+)/items": _items,
     r"DELETE .*/conversations/([^/]+)/items/([^/]+)": _remove,
-}
+}  # fmt: skip
