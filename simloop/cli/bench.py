@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from simloop.bench.hook_bench import CONFIDENCE, HookBench, HookRow, Interval, given_hooks, tried
-from simloop.bench.hook_processes import Times, figures_of, measured, table
-from simloop.bench.report import HookReport, plot_of, read_report
+from simloop.bench.hook_processes import figures_of, measured, table
+from simloop.bench.report import HookReport, plot_of, plot_of_calls, read_report
 from simloop.cli.options import duration, formats
 from simloop.cli.terminal import json_text, note, out, out_lines, plain
 from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
@@ -76,12 +77,15 @@ def hooks(
     their sessions or their command lines. The exit code is 1 above a limit.
     """
     if session is not None or commands:
-        if against != "none" or fail_on is not None or plot or (commands and (hooks or session)):
+        if against != "none" or fail_on is not None or (commands and (hooks or session)):
             raise click.UsageError("measure --command, or read sessions with --from, and only that")
         found = (
             hook_times([session, *map(Path, hooks)]) if session else (measured(commands, point), 0)
         )
-        return _told(*found, max_ns, output_format)
+        calls = figures_of(*found)
+        if plot is not None:
+            write_file(plot, plot_of_calls(calls).encode())
+        return _told(calls, found[1], max_ns, output_format)
     if not hooks:
         raise click.UsageError("name a hook, --from or --command")
     if fail_on is not None and against == "none":
@@ -113,8 +117,7 @@ def hooks(
     return 1 if failures else 0
 
 
-def _told(times: Times, session_ns: int, max_ns: int | None, output_format: str) -> int:
-    rows = figures_of(times, session_ns)
+def _told(rows: list[Any], session_ns: int, max_ns: int | None, output_format: str) -> int:
     if output_format == "json":
         out(json_text({"session_ns": session_ns, "hooks": rows}, indent=2))
     else:
