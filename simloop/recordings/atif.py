@@ -14,13 +14,11 @@ from simloop.recordings.recording import Recording
 from simloop.recordings.sessions import Session
 
 _NEWEST = (1, 8)
-_LACKS = ("requests", "finish reasons", "failed calls", "the times of calls and of tools")
 _MOST = 1_000
 
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a trajectory, and of those inside it. Raises ScenarioError."""
-    recording.lacks = _LACKS
     whole = mapping(file.json())
     version = re.search(r"(\d{1,4})\.(\d{1,4})", word(whole, "schema_version"))
     found = (int(version[1]), int(version[2])) if version else _NEWEST

@@ -13,7 +13,7 @@ from simloop.recordings.dialects import assistant_of, messages_of, usage_in
 from simloop.recordings.failures import failure_keys
 from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
-from simloop.recordings.sessions import LACKS, Session, newest_branch
+from simloop.recordings.sessions import Session, newest_branch
 
 _MS = 10**6
 _TYPES = ("user", "assistant", "system")
@@ -24,7 +24,6 @@ _Lines = list[tuple[int, dict[str, Any]]]
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a session, or of the file of a sub-agent of it."""
-    recording.lacks = LACKS
     parties: dict[str, _Lines] = {}
     known: dict[str, str] = {}  # old versions do not name a sub-agent: its first line does
     for line, value in file.objects(recording):

@@ -11,7 +11,7 @@ from simloop.recordings.dialects import assistant_of, text_of, usage_in
 from simloop.recordings.failures import failure_keys
 from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
-from simloop.recordings.sessions import LACKS, Session
+from simloop.recordings.sessions import Session
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 _OUTPUTS = tuple(f"{each}_output" for each in _CALLS)
@@ -19,7 +19,6 @@ _OUTPUTS = tuple(f"{each}_output" for each in _CALLS)
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a rollout."""
-    recording.lacks = LACKS
     rollout = _Rollout(recording)
     for _, value in file.objects(recording):
         kind, payload = word(value, "type"), mapping(value, "payload")

@@ -13,19 +13,22 @@ from simloop.recordings.recording import Recording
 
 
 class RecordingFormat(NamedTuple):
-    """One format. `signs` is found in the start of each file of it."""
+    """One format. `signs` is found in the start of each file of it; `lacks`: see Recording."""
 
     name: str
     words: str
     signs: re.Pattern[str]
     read: Callable[[RecordingFile, Recording], None]
+    lacks: tuple[str, ...]
 
 
 _LOOKED_AT = 20_000
 
 FORMATS = tuple(
-    RecordingFormat(name, words, re.compile(signs, re.MULTILINE), import_module(module).read)
-    for name, words, signs, module in json.loads(
+    RecordingFormat(
+        name, words, re.compile(signs, re.MULTILINE), import_module(module).read, tuple(lacks)
+    )
+    for name, words, signs, module, *lacks in json.loads(
         Path(__file__).with_suffix(".json").read_text("utf-8")
     )
 )
@@ -73,7 +76,7 @@ def read_recording(
         known = ", ".join(each.name for each in FORMATS)
         hint = f"name its format with --format: {known}"
         raise ScenarioError("this is no recording that simloop knows", path=first, hint=hint)
-    recording = Recording(first.name, found[0].words)
+    recording = Recording(first.name, found[0].words, lacks=found[0].lacks)
     for each in [file, *map(RecordingFile.read, others)]:
         each.say = say
         found[0].read(each, recording)

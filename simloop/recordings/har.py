@@ -14,7 +14,6 @@ _MS = 10**6
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a HAR file. Raises ScenarioError."""
-    recording.lacks = ("the tools' own times", "the times of the pieces of a stream")
     log = mapping(file.json(), "log")
     if not isinstance(log.get("entries"), list):
         raise file.fail("this HAR file has no list log.entries")

@@ -11,7 +11,7 @@ from simloop.recordings.dialects import assistant_of, usage_in
 from simloop.recordings.failures import ABORTED, failure_keys
 from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Compacted, Recording
-from simloop.recordings.sessions import LACKS, Session
+from simloop.recordings.sessions import Session
 
 _LOOP = "opencode@1.18.34"
 _START = "state.time.start"
@@ -20,7 +20,6 @@ _MS = 10**6
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a session. Raises ScenarioError for an export that is no JSON."""
-    recording.lacks = LACKS
     steps = _Steps(recording)
     for _, value in file.objects(recording):
         at_ns = _time(value, "timestamp")

@@ -26,7 +26,6 @@ _Told = list[tuple[str, dict[str, Any]]]
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of the spans in a file. Raises ScenarioError."""
-    recording.lacks = ("failed attempts before a span's end", "the pieces of a stream")
     rows, logs = list[dict[str, Any]](), dict[str, list[Any]]()
     for row in _rows_in(file, recording):
         if "body" in row or "timeUnixNano" in row:

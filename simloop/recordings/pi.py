@@ -8,7 +8,7 @@ from simloop.recordings.dialects import messages_of, usage_in
 from simloop.recordings.failures import ABORTED, failure_keys
 from simloop.recordings.files import RecordingFile, mapping, time_ns, word
 from simloop.recordings.recording import Compacted, ModelCall, Recording
-from simloop.recordings.sessions import LACKS, Session, newest_branch
+from simloop.recordings.sessions import Session, newest_branch
 
 _LOOP = "pi@0.87.1"
 _MS = 10**6
@@ -16,7 +16,6 @@ _MS = 10**6
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a session. Version 1 has no tree."""
-    recording.lacks = LACKS
     session = Session(recording)
     entries = [each for each in file.objects(recording) if word(each[1], "type") != "session"]
     branch = newest_branch(

@@ -9,9 +9,6 @@ from simloop.recordings.failures import ABORTED
 from simloop.recordings.recording import NO_PROMPT, Compacted, ModelCall, Prompt, Recording, ToolRun
 from simloop.wire.formats.wire_format import WireReply
 
-LACKS = ("the requests", "the system prompt", "the schemas of the tools",
-         "the times of the pieces of a reply")  # fmt: skip
-
 
 class Session:
     """The records of one conversation, which a reader adds in the order of the session.

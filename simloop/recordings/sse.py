@@ -17,7 +17,6 @@ _SIGNS = {
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the reply of a stream. Raises ScenarioError."""
-    recording.lacks = ("the request", "times", "tools")
     events = [each for each in map(json_value, event_data(file.text)) if isinstance(each, dict)]
     formats = [make(WireOptions(), Storage()) for make in FORMATS]
     for form in formats:

@@ -9,7 +9,6 @@ from simloop.recordings.spans import Span, add_spans
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a trajectory. Raises ScenarioError."""
-    recording.lacks = ("failed calls", "the pieces of a stream")
     whole = file.json()
     listed = items(whole) or items(whole, "messages", "history")
     seconds = iter([at(step, "execution_time") for step in items(whole, "trajectory")])

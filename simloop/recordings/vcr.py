@@ -19,13 +19,11 @@ from simloop.recordings.files import MOST_BYTES, RecordingFile, mapping, unpacke
 from simloop.recordings.recording import Recording
 from simloop.world.http import Headers, HttpRequest
 
-LACKS = ("times", "the tools' own times", "the borders of the pieces of a stream")
 _NO_ENCODING = ("", "identity", "utf-8")
 
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a cassette. Raises ScenarioError."""
-    recording.lacks = LACKS
     given = _whole(file).get("interactions")
     if not isinstance(given, list):
         raise file.fail("this cassette has no list of interactions")
