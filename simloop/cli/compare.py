@@ -155,16 +155,11 @@ def _course(trace: LoopTrace | None) -> dict[str, Any]:
     outcomes, has_end = [*map(str, trace.outcomes)], trace.footer is not None
     sent = Counter(each.purpose for each in trace.entries if type(each) is entries.Request)
     return {
-        "outcome": outcomes[-1] if has_end else None,
-        "outcomes": outcomes,
-        "error": None,
-        "cannot": None,
-        "model_calls": sent["main"],
-        "summaries": sent["summary"],
-        "tool_runs": len(calls_of(trace)),
-        "elapsed_ns": trace.elapsed_ns,
+        "outcome": outcomes[-1] if has_end else None, "outcomes": outcomes, "error": None,
+        "cannot": None, "model_calls": sent["main"], "summaries": sent["summary"],
+        "tool_runs": len(calls_of(trace)), "elapsed_ns": trace.elapsed_ns,
         "text": trace.ends[-1].text if has_end else None,
-    }
+    }  # fmt: skip
 
 
 def _told(error: SimloopError) -> str:
@@ -229,13 +224,10 @@ class Comparison(Struct, frozen=True):
 
     def json_format(self) -> dict[str, Any]:
         return {
-            "name": self.name,
-            "status": report.status_for(max(row.exit_code for row in self.rows)),
-            "path": self.path,
-            "title": self.title,
-            "loop": self.loop,
+            "name": self.name, "status": report.status_for(max(row.exit_code for row in self.rows)),
+            "path": self.path, "title": self.title, "loop": self.loop,
             "rows": [row.facts for row in self.rows],
-        }
+        }  # fmt: skip
 
     def table(self, width: int = _WIDTH) -> Iterator[str]:
         """Yield the rows, and below each its findings; safe to print, and cut to `width` cells."""

@@ -153,12 +153,9 @@ _SEED = click.option("--seed", type=click.IntRange(0, 2**63, max_open=True),
 loop_option = partial(click.option, metavar="NAME", shell_complete=loop_names)
 _LOOP = loop_option("--loop", callback=_known, help=f"{_INSTEAD}.")
 _LOOPS = loop_option(
-    "--loop",
-    "loops",
-    multiple=True,
-    callback=_known_each,
+    "--loop", "loops", multiple=True, callback=_known_each,
     help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
-)
+)  # fmt: skip
 _JUDGE_AS = loop_option("--judge-as", metavar="DESIGN", default="",
     help="Check a loop of your own against the expectations for this bundled design.")  # fmt: skip
 loop_options = click.option(

@@ -94,18 +94,15 @@ class Report(Struct):
         verdict = self.verdict
         header = verdict.trace.header if verdict.trace else None
         return {
-            "name": self.name,
-            "status": status_for(self.exit_code, cannot=bool(verdict.cannot)),
+            "name": self.name, "status": status_for(self.exit_code, cannot=bool(verdict.cannot)),
             "path": str(self.path) if self.path else None,
             "title": verdict.scenario.title if verdict.scenario else None,
-            "loop": header.loop if header else None,
-            "seed": header.seed if header else None,
+            "loop": header.loop if header else None, "seed": header.seed if header else None,
             **_ended(verdict.trace),
             "outcomes": list(verdict.trace.outcomes if verdict.trace else ()),
-            "failures": failures_of(verdict.mismatches),
-            "errors": errors_of(verdict.errors),
+            "failures": failures_of(verdict.mismatches), "errors": errors_of(verdict.errors),
             **{name: verdict.output.text(name) for name in NAMES},
-        }
+        }  # fmt: skip
 
 
 def _ended(trace: LoopTrace | None) -> dict[str, Any]:

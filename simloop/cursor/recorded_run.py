@@ -174,12 +174,9 @@ class RecordedRun:
             with contextlib.suppress(ScenarioError):
                 scenario = recorded_scenario(trace)
             return cls(
-                trace=trace,
-                scenario=scenario,
-                unknown=str(error),
-                needs_loop=loop is None and needs_loop(trace),
-                expected=_expected_of(trace),
-            )
+                trace=trace, scenario=scenario, unknown=str(error),
+                needs_loop=loop is None and needs_loop(trace), expected=_expected_of(trace),
+            )  # fmt: skip
         made = cls.of_run(run, trace, options)
         made.waits.watch_again(plan, trace)
         return made
@@ -189,15 +186,10 @@ class RecordedRun:
         loop = run.loop
         settings = run.settings if loop.machine is not None else None
         return cls(
-            trace=trace,
-            scenario=run.scenario,
-            options=options,
-            machine=loop.machine,
-            settings=settings,
-            limits=None if settings is None else settings.limits,
-            retry=loop.retry if settings is None else settings.retry,
-            expected=run.expected,
-        )
+            trace=trace, scenario=run.scenario, options=options, machine=loop.machine,
+            settings=settings, limits=None if settings is None else settings.limits,
+            retry=loop.retry if settings is None else settings.retry, expected=run.expected,
+        )  # fmt: skip
 
     @property
     def entries(self) -> Sequence[AnyEntry]:

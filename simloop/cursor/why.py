@@ -158,13 +158,10 @@ def _of_hook(position: Position, entry: entries.Hook) -> Iterator[str]:
 
 
 _DECIDED: dict[type, Callable[[Position, Any], Iterator[str]]] = {
-    entries.Transition: _of_move,
-    entries.Backoff: _of_backoff,
+    entries.Transition: _of_move, entries.Backoff: _of_backoff,
     entries.Classified: lambda position, _: _of_failure(position),
     entries.Error: lambda position, _: _of_failure(position),
-    entries.Finish: lambda position, _: _of_finish(position),
-    entries.Ended: _of_end,
-    entries.Compaction: _of_compaction,
-    entries.Hook: _of_hook,
-}
+    entries.Finish: lambda position, _: _of_finish(position), entries.Ended: _of_end,
+    entries.Compaction: _of_compaction, entries.Hook: _of_hook,
+}  # fmt: skip
 """The kinds of entries whose reasons need more than the entry; trace/kinds.py has the others."""

@@ -357,12 +357,8 @@ class EffectHandlers:
 
     # One for all: with its own methods in a table, a run would be left to the garbage collector.
     table: ClassVar[Mapping[type, Callable[..., _Answer]]] = {
-        effects.TakeQueued: take_queued,
-        effects.MeasureContext: _measure,
-        effects.Compact: _compact,
-        effects.CallModel: _call_model,
-        effects.RunTools: _run_tools,
-        effects.RefuseTools: _refuse_tools,
-        effects.CloseStep: _close_step,
+        effects.TakeQueued: take_queued, effects.MeasureContext: _measure,
+        effects.Compact: _compact, effects.CallModel: _call_model, effects.RunTools: _run_tools,
+        effects.RefuseTools: _refuse_tools, effects.CloseStep: _close_step,
         effects.Backoff: _back_off,
-    }
+    }  # fmt: skip

@@ -95,19 +95,13 @@ def prove(machine: Machine, limits: Limits, *, loop: str = "", say: Say = lambda
     ]
     known = order is not None and not graph.cut
     return Proof(
-        loop=loop or machine.name,
-        bounds=tuple(machine.bounds),
-        states=len(graph),
+        loop=loop or machine.name, bounds=tuple(machine.bounds), states=len(graph),
         transitions=sum(map(len, graph.arrows)),
         longest=_longest(graph, order or {}, machine.policies.retry) if known else None,
-        lasso=shortest_lasso(graph) if order is None else None,
-        endings=first_endings(graph),
+        lasso=shortest_lasso(graph) if order is None else None, endings=first_endings(graph),
         untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
-        edges=len(drawn),
-        violations=tuple(violations),
-        followed=not graph.cut,
-        endless=endless,
-    )
+        edges=len(drawn), violations=tuple(violations), followed=not graph.cut, endless=endless,
+    )  # fmt: skip
 
 
 def _longest(graph: Graph, order: Mapping[int, list[int]], retry: RetryPolicy) -> Longest:

@@ -189,20 +189,16 @@ class _Maker:
         prompts = [*agent.prompts, *self._further(agents, others)]
         first = agent.first
         keys: dict[str, Any] = {
-            "title": f"It goes as in {self._recording.name}.",
-            "recorded": self._recording.name,
-            "loop": self._recording.loop,
-            **engine,
+            "title": f"It goes as in {self._recording.name}.", "recorded": self._recording.name,
+            "loop": self._recording.loop, **engine,
             "prompt": prompts[0].text if prompts else NO_PROMPT,
             "then": [_then(*each) for each in zip_longest(prompts[1:], agent.waits_ns[1:])],
             "system_prompt": _system(first) or self._recording.system_prompt,
-            "history": _history(first),
-            "tools": self._tools(main),
-            "services": self.services,
+            "history": _history(first), "tools": self._tools(main), "services": self.services,
             "model": [call.reply for call in script],
             "models": {name: self._party(name, agents[name]) for name in others},
             "expect": self._expect(agent, {name: agents[name] for name in others}),
-        }
+        }  # fmt: skip
         return {name: value for name, value in keys.items() if value or name == "prompt"}
 
     def _further(self, agents: Mapping[str, _Agent], others: Sequence[str]) -> list[Prompt]:

@@ -199,27 +199,20 @@ def loop_of(scenario: Scenario, given: Mapping[str, Any]) -> Loop:
     for limit in set(OF_LOOPS) - kept_limits(machine).keys() if is_made(made) else ():
         del known[limit]
     return _of_machine(
-        spec,
-        machine,
-        name=loop if isinstance(loop, str) else machine.name,
-        judge_as=judge_as,
+        spec, machine, name=loop if isinstance(loop, str) else machine.name, judge_as=judge_as,
         limits=known,
         expect_on=getattr(made, "expect_on", None) or getattr(machine, "expect_on", None),
-        is_own=True,
-        has_name=isinstance(loop, str),
-    )
+        is_own=True, has_name=isinstance(loop, str),
+    )  # fmt: skip
 
 
 def _of_machine(spec: _Spec, machine: Machine, **more: Any) -> Loop:
     return Loop(
-        scenario=spec.scenario,
-        declares=machine,
-        agent=partial(machine_agent.MachineAgent, machine),
-        machine=machine,
-        unsupported=machine.unsupported,
-        policies=machine.policies,
+        scenario=spec.scenario, declares=machine,
+        agent=partial(machine_agent.MachineAgent, machine), machine=machine,
+        unsupported=machine.unsupported, policies=machine.policies,
         **{"limits": as_written(spec.scenario.limits), **more},
-    )
+    )  # fmt: skip
 
 
 def _of_agent(spec: _Spec, made: Any) -> Loop:
@@ -227,14 +220,9 @@ def _of_agent(spec: _Spec, made: Any) -> Loop:
     name = loop if isinstance(loop, str) else f"{source.__module__}:{source.__qualname__}"
     maker = _AgentMaker(made, name, spec.options)
     return _without_machine(
-        spec,
-        made,
-        name=name,
-        agent=maker.agent,
-        has_name=isinstance(loop, str),
-        check=maker.check,
+        spec, made, name=name, agent=maker.agent, has_name=isinstance(loop, str), check=maker.check,
         can_restart=maker.can_restart,
-    )
+    )  # fmt: skip
 
 
 def _of_program(spec: _Spec, loop: str) -> Loop:
@@ -254,16 +242,11 @@ def _program(loop: str) -> "WholeProgram":
 def _without_machine(spec: _Spec, made: Any, **more: Any) -> Loop:
     wall_clock = as_written(spec.scenario.limits)["max_wall_clock"]
     return Loop(
-        scenario=spec.scenario,
-        declares=made,
-        judge_as=spec.judge_as or _declared_design(made),
-        expect_on=getattr(made, "expect_on", None),
-        is_own=True,
-        unsupported=UNSUPPORTED_BY_AGENTS,
-        policies=_NO_POLICIES,
-        limits={} if wall_clock is None else {"max_wall_clock": wall_clock},
+        scenario=spec.scenario, declares=made, judge_as=spec.judge_as or _declared_design(made),
+        expect_on=getattr(made, "expect_on", None), is_own=True, unsupported=UNSUPPORTED_BY_AGENTS,
+        policies=_NO_POLICIES, limits={} if wall_clock is None else {"max_wall_clock": wall_clock},
         **more,
-    )
+    )  # fmt: skip
 
 
 def is_own(loop: GivenLoop) -> bool:

@@ -226,17 +226,12 @@ class Simulation:
     def result(self) -> Result:
         course = self._course()
         return Result(
-            **asdict(self.endings[-1]),
-            outcomes=tuple(each.outcome for each in self.endings),
-            messages=self.messages,
-            elapsed_ns=self.trace.elapsed_ns,
-            trace=self.trace,
+            **asdict(self.endings[-1]), outcomes=tuple(each.outcome for each in self.endings),
+            messages=self.messages, elapsed_ns=self.trace.elapsed_ns, trace=self.trace,
             files=None if self._files is None else self._files.snapshot(),
-            unused_places=tuple(self.unused_places),
-            exceptions=course.exceptions,
-            reproduce=self.reproduce,
-            bodies=course.bodies,
-        )
+            unused_places=tuple(self.unused_places), exceptions=course.exceptions,
+            reproduce=self.reproduce, bodies=course.bodies,
+        )  # fmt: skip
 
     def _complete(self, error: errors.SimloopError) -> None:
         path = self.scenario.path or None

@@ -79,16 +79,12 @@ class Program(Strict):
         once = not is_last and self.stdin is None
         times = self.times or (1 if once else "always")
         return ProgramAnswer(
-            pieces=tuple(part for piece in pieces for part in _parts(piece)),
-            takes_ns=self.takes,
-            exit=self.exit,
-            signal=SIGNALS.get(self.signal or "", 0),
-            hangs=self.hangs,
-            endless=self.endless,
-            ignores=frozenset(_REQUESTS[each] for each in ignores),
+            pieces=tuple(part for piece in pieces for part in _parts(piece)), takes_ns=self.takes,
+            exit=self.exit, signal=SIGNALS.get(self.signal or "", 0), hangs=self.hangs,
+            endless=self.endless, ignores=frozenset(_REQUESTS[each] for each in ignores),
             contains=None if self.stdin is None else tuple(self.stdin.texts),
             times=None if times == "always" else times,
-        )
+        )  # fmt: skip
 
 
 def _parts(piece: ProgramPiece) -> list[program_scripts.OutputPiece]:

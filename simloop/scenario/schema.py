@@ -199,14 +199,11 @@ class ScriptedHook(Strict):
     @model_validator(mode="after")
     def _fits_its_point(self) -> Self:
         fits = {
-            "block": self.at.startswith("before"),
-            "system_prompt": self.at == "before_llm_call",
-            "hide_tools": self.at == "before_llm_call",
-            "add_tools": self.at == "before_llm_call",
-            "arguments": self.at == "before_tool_call",
-            "result": self.at == "after_tool_call",
+            "block": self.at.startswith("before"), "system_prompt": self.at == "before_llm_call",
+            "hide_tools": self.at == "before_llm_call", "add_tools": self.at == "before_llm_call",
+            "arguments": self.at == "before_tool_call", "result": self.at == "after_tool_call",
             "tool": self.at.endswith("tool_call"),
-        }
+        }  # fmt: skip
         for field, fitting in fits.items():
             if differs(self, field) and not fitting:
                 raise wrong(field, f"`{field}` has no meaning at {self.at}")

@@ -147,11 +147,8 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
                 next((getattr(self, name) for name in _BODIES if differs(self, name)), None),
                 is_json=self.json is not None,
                 headers={name.lower(): value for name, value in self.headers.items()},
-                takes_ns=self.takes,
-                per_piece_ns=self.per_piece,
-                lost=self.lost,
-                stall=self.stall,
-            )
+                takes_ns=self.takes, per_piece_ns=self.per_piece, lost=self.lost, stall=self.stall,
+            )  # fmt: skip
 
 
 class Route(Answer):

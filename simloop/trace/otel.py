@@ -165,13 +165,10 @@ class _ModelCall:
         self._has_begun = False
         self._parts: list[Mapping[str, Any]] = []
         given = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": _PROVIDER,
-            "gen_ai.request.model": _MODEL,
-            "gen_ai.request.stream": True,
-            "simloop.purpose": entry.purpose,
-            "simloop.request": entry.number,
-        }
+            "gen_ai.operation.name": "chat", "gen_ai.provider.name": _PROVIDER,
+            "gen_ai.request.model": _MODEL, "gen_ai.request.stream": True,
+            "simloop.purpose": entry.purpose, "simloop.request": entry.number,
+        }  # fmt: skip
         if entry.party:
             given["gen_ai.agent.name"] = entry.party
         if sent.system_prompt:

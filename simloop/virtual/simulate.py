@@ -44,12 +44,9 @@ def simulate(
         seeds = Seeds(seed)
         _check_bounds(max_virtual_s, max_callbacks)
         return run_virtual(
-            main,
-            shuffle_seed=seeds.stream("ties").getrandbits(64) if shuffle_ties else None,
-            max_virtual_ns=round(max_virtual_s * 1e9),
-            max_callbacks=max_callbacks,
-            seeds=seeds,
-        )
+            main, shuffle_seed=seeds.stream("ties").getrandbits(64) if shuffle_ties else None,
+            max_virtual_ns=round(max_virtual_s * 1e9), max_callbacks=max_callbacks, seeds=seeds,
+        )  # fmt: skip
     except CheckFailed as error:
         error.reproduce = error.reproduce or _again(main, seed, shuffle_ties=shuffle_ties)
         raise

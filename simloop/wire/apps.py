@@ -241,20 +241,13 @@ class _AsgiApp(services.App):
         if not any(name == b"host" for name, _ in headers):
             headers.insert(0, (b"host", parts.netloc.encode()))
         return {
-            "type": "http",
-            "asgi": _VERSIONS,
-            "http_version": "1.1",
-            "method": request.method,
-            "scheme": parts.scheme,
-            "path": base + path,
-            "raw_path": request.path.encode(),
-            "query_string": parts.query.encode(),
-            "root_path": base,
-            "headers": headers,
+            "type": "http", "asgi": _VERSIONS, "http_version": "1.1", "method": request.method,
+            "scheme": parts.scheme, "path": base + path, "raw_path": request.path.encode(),
+            "query_string": parts.query.encode(), "root_path": base, "headers": headers,
             "client": ("127.0.0.1", 50_000),
             "server": (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)),
             "state": dict(self._state),
-        }
+        }  # fmt: skip
 
 
 class _Conversation:

@@ -155,13 +155,9 @@ class Endpoint:
         if not form.marks_failed_tools:
             messages = self._marked(messages)
         stream = port.stream(
-            messages,
-            system_prompt=read.system_prompt,
-            tools=read.tools,
-            model=read.model,
-            headers=request.headers,
-            output=read.output,
-        )
+            messages, system_prompt=read.system_prompt, tools=read.tools, model=read.model,
+            headers=request.headers, output=read.output,
+        )  # fmt: skip
         if self._keep_bodies:
             self.bodies[stream.request.number] = request.body
         stamp = Stamp(stream.request.number, self._now_s)

@@ -180,18 +180,13 @@ class Subject:
         loop = run.loop
         settings = run.settings if loop.machine is not None else None
         return cls(
-            scenario=run.scenario,
-            expected=run.expected,
-            machine=loop.machine,
-            settings=settings,
+            scenario=run.scenario, expected=run.expected, machine=loop.machine, settings=settings,
             limits=loop.declared_limits if settings is None else settings.limits,
             retry=loop.retry if settings is None else settings.retry,
-            tool_timeout=loop.tool_timeout_ns,
-            deviations=loop.deviations,
-            mutating=loop.mutating,
+            tool_timeout=loop.tool_timeout_ns, deviations=loop.deviations, mutating=loop.mutating,
             is_instance=settings is None and isinstance(loop.declares, type),
             tools=run.scripts.tools,
-        )
+        )  # fmt: skip
 
     def read(self, entry: AnyEntry) -> object:
         """Add the next entry. Return its kind, or its moment: see `Course.read`."""

@@ -180,14 +180,11 @@ def _anyio(module: Any) -> Iterator[Undo]:
 
 
 _PATCHES: dict[str, Callable[[ModuleType], Iterator[Undo]]] = {
-    "httpx": _httpx,
-    "httpx2": _httpx,
-    "aiohttp": _aiohttp,
+    "httpx": _httpx, "httpx2": _httpx, "aiohttp": _aiohttp,
     "urllib3": lambda module: _connected(module.connection, "WireSocket"),
     "http.client": lambda module: _connected(module, "StandardSocket"),
-    "agents.tracing.processors": _agents_tracing,
-    "anyio._backends._asyncio": _anyio,
-}
+    "agents.tracing.processors": _agents_tracing, "anyio._backends._asyncio": _anyio,
+}  # fmt: skip
 
 
 class Interception:

@@ -42,14 +42,11 @@ class Gemini(replies.WireFormat):
         inner = payload.object_at(body, "generateContentRequest", "")  # of countTokens
         system, messages = _read_contents(_fields(inner) or body)
         return WireRequest(
-            model,
-            system,
-            messages,
-            tuple(_read_tools(_fields(inner) or body)),
+            model, system, messages, tuple(_read_tools(_fields(inner) or body)),
             streams=how == "streamGenerateContent",
             size_reply='{"totalTokens": %d}' if how == "countTokens" else "",
             output=_output(_fields(payload.object_at(body, "generationConfig", ""))),
-        )
+        )  # fmt: skip
 
     def joined(self, events: Iterable[JsonObject]) -> JsonObject:
         whole: dict[str, Any] = {}
