@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from simloop.recordings.formats import FORMATS
-
 Json = dict[str, Any]
 PROMPT, THOUGHT, ANSWER = "Is it warm in Rome?", "I look it up.", "It is warm."
 RESULT = "31 degrees"
@@ -612,7 +610,7 @@ def _eval_file() -> bytes:
     return held.getvalue()
 
 
-_MADE: Mapping[str, bytes] = {
+FILES: Mapping[str, bytes] = {
     **CASSETTES,
     **{name: _yaml(vcrpy(exchanges)) for name, exchanges in OTHER_PROVIDERS.items()},
     "har": json.dumps(har()).encode(),
@@ -633,6 +631,4 @@ _MADE: Mapping[str, bytes] = {
     "openai-agents": _lines(*OPENAI_AGENTS),
     "trajectory": json.dumps(TRAJECTORY).encode(),
 }
-_READ = tuple(form.name for form in FORMATS)
-FILES = {name: data for name, data in _MADE.items() if name.startswith(_READ)}
 """A recording of each format, by its name and what tells it from others of the format."""

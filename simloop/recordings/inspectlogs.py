@@ -1,0 +1,104 @@
+"""Logs of inspect_ai: `.eval`, which is a zip of JSON, and `.json`; of each, the first sample."""
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from simloop.recordings import dialects
+from simloop.recordings.files import MOST_BYTES, RecordingFile, at, items, mapping, time_ns, word
+from simloop.recordings.recording import Recording
+from simloop.recordings.spans import Span, add_spans
+from simloop.recordings.vcr import unencoded
+
+_ZSTD = 93  # what inspect compresses with; the standard library reads it from Python 3.14 on
+_MARK = re.compile(rb'"(?:attachment|tc)://([^"]*)"')  # the second is that of older logs
+_HINT = "write the log with its model events, which inspect does by default"
+
+
+def read(file: RecordingFile, recording: Recording) -> None:
+    """Add the records of the first sample with model events. Raises ScenarioError."""
+    recording.lacks = ("the status of failed attempts", "the pieces of a stream")
+    is_zip = file.data.startswith(b"PK\x03\x04")
+    samples = _zipped(file) if is_zip else items(mapping(file.json()).get("samples"))
+    spans: list[Span] = []
+    for sample in samples:
+        if spans:
+            recording.leave_out("a sample after the first: write it to a log of its own")
+        else:
+            pool = items(at(sample, "events_data.messages"))
+            given = map(mapping, items(sample, "events", "transcript.events"))
+            told = _whole(file, sample, [{**each, "input": _input(each, pool)} for each in given])
+            spans = [_span(each, recording) for each in told if each.get("event") in _KINDS]
+    add_spans(recording, spans, _HINT)
+
+
+_KINDS = ("model", "tool")
+
+
+def _zipped(file: RecordingFile) -> Iterator[Any]:
+    left = MOST_BYTES
+    try:
+        with zipfile.ZipFile(io.BytesIO(file.data)) as archive:
+            for info in archive.infolist():
+                if info.filename.startswith("samples/") and info.filename.endswith(".json"):
+                    data = _member(file.data, archive, info, left)
+                    left -= len(data)
+                    yield msgspec.json.decode(data)
+    except Exception as error:  # noqa: BLE001 - a zip can be broken in many ways
+        why = "" if left else f", or has over {MOST_BYTES:,} bytes"
+        raise file.fail(f"this .eval file cannot be unpacked{why}: {error}") from None
+
+
+def _member(data: bytes, archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
+    if info.compress_type != _ZSTD:
+        with archive.open(info) as member:
+            return member.read(most)
+    sizes = data[info.header_offset + 26 : info.header_offset + 30]
+    names = int.from_bytes(sizes[:2], "little") + int.from_bytes(sizes[2:], "little")
+    start = info.header_offset + 30 + names  # after the header of the member, which has both
+    return unencoded(data[start : start + info.compress_size], "zstd")[:most]
+
+
+def _input(event: Mapping[str, Any], pool: list[Any]) -> Any:
+    """Return the messages of a model call, which may stand in a pool of the sample."""
+    pairs = [each for each in items(event.get("input_refs")) if isinstance(each, list)]
+    places = [each for each in pairs if [type(one) for one in each] == [int, int]]
+    whole = [one for start, end in places[: len(pool)] for one in pool[max(start, 0) : end]]
+    return event.get("input") or whole
+
+
+def _whole(file: RecordingFile, sample: Any, events: list[Any]) -> list[Any]:
+    """Return events with their long texts, which stand apart from them."""
+    held = mapping(sample, "attachments").items()
+    texts = {name.encode(): msgspec.json.encode(text) for name, text in held}
+    data = msgspec.json.encode(events)
+    if sum(len(texts.get(found[1], b"")) for found in _MARK.finditer(data)) > MOST_BYTES:
+        raise file.fail("its texts are too long when they are in their places")
+    whole = _MARK.sub(lambda found: texts.get(found[1], found[0]), data)
+    return [mapping(each) for each in msgspec.json.decode(whole)]
+
+
+def _span(event: Mapping[str, Any], recording: Recording) -> Span:
+    output, raw = event.get("output"), at(event, "call.response")
+    told = dialects.reply_of(raw) if isinstance(raw, dict) else None
+    retries, error = event.get("retries"), at(event, "error", "output.error")
+    if isinstance(retries, int) and 0 < retries < MOST_BYTES:
+        recording.leave_out("a failed attempt of which the log has the number alone", retries)
+    return Span(
+        tool=word(event, "function") if event.get("event") == "tool" else "",
+        call_id=word(event, "id"),
+        result=event.get("result"),
+        asked=event.get("input"),
+        said=raw if told is not None and (told[0].text or told[0].calls) else output,
+        finish=told[1] if told is not None else "",
+        tools=event.get("tools"),
+        usage=dialects.usage_in(mapping(output).get("usage")),
+        failed=bool(error),
+        message=word(error, "message") or (error if isinstance(error, str) else ""),
+        began_ns=time_ns(event.get("timestamp")),
+        ended_ns=time_ns(event.get("completed")),
+    )
