@@ -97,5 +97,4 @@ def _told(recording: Recording) -> Iterator[str]:
     asked = sum(isinstance(each, ServiceCall) for each in recording.records)
     told = f"{recording.format}: {len(calls)} calls of the model, {failed} of which failed"
     yield told + (f", {asked} requests to services" if asked else "")
-    for word, counted in (("left out", recording.skipped), ("removed", recording.removed)):
-        yield from (f"{word} {n} time{'s' * (n != 1)}: {why}" for why, n in counted.items())
+    yield from recording.counted()

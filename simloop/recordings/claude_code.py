@@ -11,11 +11,10 @@ from typing import Any
 from simloop.messages import ToolMessage
 from simloop.recordings.dialects import assistant_of, messages_of, usage_in
 from simloop.recordings.failures import failure_keys
-from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
+from simloop.recordings.files import MS, RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
 from simloop.recordings.sessions import Session, newest_branch
 
-_MS = 10**6
 _TYPES = ("user", "assistant", "system")
 _INTERRUPTED = "[Request interrupted by user"
 _OF_PROGRAM = re.compile(r"\s*(Caveat: The messages below|<(command|local-command|bash)-[a-z]+>)")
@@ -91,7 +90,7 @@ def _tell(session: Session, recording: Recording, values: list[dict[str, Any]]) 
         usage, finish = usage_in(message.get("usage")), word(message, "stop_reason")
         session.reply(said, at_ns, finish=finish, usage=usage)
     elif value.get("subtype") == "api_error":
-        error, wait_ns = mapping(value, "error"), time_ns(value.get("retryInMs"), _MS) or 0
+        error, wait_ns = mapping(value, "error"), time_ns(value.get("retryInMs"), MS) or 0
         kind = error.get("status") or f"no connection: {word(error, 'cause.code')}"
         words = word(error, "message", "error.error.message")
         keys = failure_keys(kind, words, error.get("error"), error.get("headers"))
@@ -103,7 +102,7 @@ def _tell(session: Session, recording: Recording, values: list[dict[str, Any]]) 
 def _tell_user(
     session: Session, recording: Recording, value: dict[str, Any], at_ns: int | None
 ) -> None:
-    took_ns = time_ns(at(value, "toolUseResult.durationMs"), _MS)
+    took_ns = time_ns(at(value, "toolUseResult.durationMs"), MS)
     for said in messages_of([{**mapping(value, "message"), "role": "user"}])[1]:
         if isinstance(said, ToolMessage):
             session.result(said, at_ns, took_ns)

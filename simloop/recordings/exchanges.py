@@ -20,7 +20,8 @@ from simloop.messages import (
     UserMessage,
     json_value,
 )
-from simloop.recordings.files import items, word
+from simloop.recordings.failures import http_failure
+from simloop.recordings.files import MS, items, word
 from simloop.recordings.recording import ModelCall, Prompt, Record, Recording, ServiceCall, ToolRun
 from simloop.scenario.conversation import arguments_of, written
 from simloop.scenario.replies import error_of
@@ -35,9 +36,7 @@ from simloop.world.services import check_address
 from simloop.world.wire_options import WireOptions
 
 _STATUSES, _FIRST_OF_NO_SUCCESS = range(200, 600), 300
-KEPT_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _MOST_OF_A_BODY = 10_000
-_MS = 10**6
 
 
 class HttpExchange(Struct):
@@ -53,9 +52,6 @@ class HttpExchange(Struct):
     began_ns: int | None = None
     wait_ns: int | None = None
     took_ns: int | None = None
-
-    def header(self, name: str) -> str:
-        return next((value for key, value in self.headers if key.lower() == name), "")
 
 
 def add_exchanges(recording: Recording, exchanges: Iterable[HttpExchange]) -> None:
@@ -98,7 +94,7 @@ def _model_call(
     if exchange.status == 0:
         call.reply = {"lost": "before-headers"}
     elif exchange.status >= _FIRST_OF_NO_SUCCESS:
-        call.reply = {"http": _failure(exchange)}
+        call.reply = _failure(exchange)
     else:
         _read_reply(call, form, exchange, read, storage)
     if exchange.began_ns and exchange.took_ns:
@@ -110,8 +106,8 @@ def _model_call(
 def pace_of(began_ns: int | None, came_ns: int | None) -> dict[str, Any]:
     """Return when the first part of a reply came, as a key of it, if both times are known."""
     took_ns = 0 if began_ns is None or came_ns is None else came_ns - began_ns
-    in_time = _MS <= took_ns < LONGEST_NS
-    return {"pace": {"first_part": format_duration(took_ns // _MS * _MS)}} if in_time else {}
+    in_time = MS <= took_ns < LONGEST_NS
+    return {"pace": {"first_part": format_duration(took_ns // MS * MS)}} if in_time else {}
 
 
 def _read_reply(
@@ -160,18 +156,19 @@ def whole_reply(form: WireFormat, body: bytes) -> Mapping[str, Any] | None:
         return value
     if isinstance(value, list):  # Gemini streams a list where no events are asked for
         return form.joined(each for each in value if isinstance(each, dict))
-    events = [each for each in map(json_value, event_data(text)) if isinstance(each, dict)]
+    events = [*events_in(text)]
     return form.joined(events) if events else None
 
 
-def event_data(text: str) -> Iterator[str]:
-    """Yield the data of each server-sent event; comments, names and `[DONE]` are left out."""
+def events_in(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the object that each server-sent event is; `[DONE]` is none."""
     lines: list[str] = []
     for line in [*text.splitlines(), ""]:
         if line.startswith("data:"):
             lines.append(line.removeprefix("data:").removeprefix(" "))
         elif not line and lines:
-            yield "\n".join(lines)
+            if isinstance(event := json_value("\n".join(lines)), dict):
+                yield event
             lines = []
 
 
@@ -203,10 +200,8 @@ def usual_finish(message: AssistantMessage) -> str:
 def _failure(exchange: HttpExchange) -> dict[str, Any]:
     text = exchange.body.decode("utf-8", "replace")
     value = json_value(text)
-    kept = {name: exchange.header(name) for name in KEPT_HEADERS if exchange.header(name)}
     body = value if isinstance(value, dict) else text[:_MOST_OF_A_BODY]
-    told = {"status": exchange.status, "headers": kept, "body": body}
-    return {name: value for name, value in told.items() if value}
+    return http_failure(exchange.status, exchange.headers[::-1], body=body)
 
 
 def _address(request: HttpRequest) -> str:
@@ -243,7 +238,7 @@ def _body(exchange: HttpExchange) -> dict[str, Any]:
     if not exchange.body:
         return {}
     text = exchange.body.decode("utf-8", "replace")
-    kind = exchange.header("content-type")
+    kind = dict(exchange.headers[::-1]).get("content-type", "")  # the first of several
     value = json_value(text) if "json" in kind else None
     if value is not None:
         return {"json": value}

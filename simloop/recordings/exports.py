@@ -2,10 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from simloop.errors import ScenarioError
 from simloop.messages import AssistantMessage, json_value
 from simloop.recordings import otel
 from simloop.recordings.files import RecordingFile, mapping
@@ -21,8 +19,7 @@ _MODEL = "scripted"
 def records_of(trace: LoopTrace) -> list[Record]:
     """Return the records of a trace, read from its spans; none if no call of a model has ended."""
     recording = Recording("", "")
-    with suppress(ScenarioError):
-        otel.read(RecordingFile("", json.dumps(spans(trace)).encode()), recording)
+    otel.read(RecordingFile("", json.dumps(spans(trace)).encode()), recording)
     return recording.records
 
 

@@ -1,16 +1,16 @@
 """Failed calls of a model, in the words of programs and tracers, as the keys of a reply."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simloop.messages import json_value
-from simloop.recordings.exchanges import KEPT_HEADERS
 from simloop.recordings.files import mapping
 from simloop.scenario.replies import error_of
 
 ABORTED: Mapping[str, Any] = {"error": {"message": "Request was aborted.", "code": "aborted"}}
 """The reply that ends a run which the user has stopped: a script has any number of them."""
+_KEPT_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _STATUS = re.compile(
     r"(?:\A|API Error: |status.?code\W{1,3}|error code\W{1,3})([345]\d\d)\b", re.IGNORECASE
 )
@@ -37,11 +37,8 @@ def failure_keys(
     found = _STATUS.search(kind) or _STATUS.search(message)
     whole = mapping(body or (written and json_value(written[0])))
     if found is not None and not said:
-        given = {name.lower(): str(value) for name, value in mapping(headers).items()}
-        kept = {name: given[name] for name in KEPT_HEADERS if given.get(name)}
-        told = {"headers": kept, "body": whole, "message": "" if whole else message}
-        status = {"status": int(found[1])}
-        return {"http": status | {name: value for name, value in told.items() if value}}
+        told = {"body": whole, "message": "" if whole else message}
+        return http_failure(int(found[1]), mapping(headers).items(), **told)
     if _NO_ANSWER.search(kind) or _LOST.match(message):
         lost = "before-connect" if _REFUSED.search(f"{kind} {message}") else "before-headers"
         return {**said, "lost": "mid-output" if said else lost}
@@ -50,3 +47,11 @@ def failure_keys(
     named = {"code": code} if code else {}
     words = words or message or kind or "the recording does not say why it failed"
     return {**said, "error": {"message": words, **named}}
+
+
+def http_failure(status: int, headers: Iterable[tuple[str, Any]], **told: Any) -> dict[str, Any]:
+    """Return the keys of a failure with a status, and with the headers that a retry needs."""
+    given = {name.lower(): str(value) for name, value in headers}
+    kept = {name: given[name] for name in _KEPT_HEADERS if given.get(name)}
+    whole = {"status": status, "headers": kept, **told}
+    return {"http": {name: value for name, value in whole.items() if value}}

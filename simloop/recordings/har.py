@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from simloop.recordings.exchanges import HttpExchange, add_exchanges
-from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
+from simloop.recordings.files import MS, RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
 from simloop.world.http import Headers, HttpRequest
-
-_MS = 10**6
 
 
 def read(file: RecordingFile, recording: Recording) -> None:
@@ -43,8 +41,8 @@ def _exchanges(entries: list[Any], recording: Recording) -> Iterator[HttpExchang
             HttpRequest(method.upper(), url, _headers(request), sent),
             max(status, 0), _headers(answer), body,
             began_ns=time_ns(at(entry, "startedDateTime")),
-            wait_ns=time_ns(at(entry, "timings.wait"), _MS),
-            took_ns=time_ns(at(entry, "time"), _MS),
+            wait_ns=time_ns(at(entry, "timings.wait"), MS),
+            took_ns=time_ns(at(entry, "time"), MS),
         )  # fmt: skip
 
 

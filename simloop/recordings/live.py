@@ -15,7 +15,8 @@ import msgspec
 from simloop.errors import ScenarioError
 from simloop.recordings import network
 from simloop.recordings.exchanges import HttpExchange, add_exchanges
-from simloop.recordings.network import RealAnswer, RealRequest
+from simloop.recordings.files import MS
+from simloop.recordings.network import RealAnswer
 from simloop.recordings.recording import Recording
 from simloop.recordings.scenarios import scenario_of
 from simloop.runs.command_hooks import run_real_command
@@ -35,7 +36,6 @@ MOST_REQUESTS = 200
 """The real requests after which the run is a runaway: each may cost money."""
 _RECORDED = ("model", "models", "tools", "services", "expect")
 _NOT_KEPT = ("content-length", "transfer-encoding", "content-encoding", "connection")
-_MS = 10**6
 
 
 def record_live(
@@ -69,7 +69,7 @@ def record_live(
 
 
 def _fetched(request: HttpRequest) -> RealAnswer:
-    asked = RealRequest(request.method, request.url, list(request.headers), request.body)
+    asked = request.method, request.url, request.headers, request.body
     command = f"{shlex.quote(sys.executable)} -m {network.__name__}"
     done, _ = run_real_command(command, msgspec.msgpack.encode(asked))
     return msgspec.msgpack.decode(done.stdout, type=RealAnswer)
@@ -126,19 +126,17 @@ class _LiveEndpoint(Endpoint):
 
 
 def _exchange(request: HttpRequest, told: RealAnswer) -> HttpExchange:
-    headers = tuple((name.lower(), value) for name, value in told.headers)
     last_ns = told.pieces[-1][0] if told.pieces else told.head_ns
     body = b"".join(piece for _, piece in told.pieces)
-    wait_ns, took_ns = (ns // _MS * _MS for ns in (told.head_ns, last_ns))
-    return HttpExchange(request, told.status, headers, body, wait_ns=wait_ns, took_ns=took_ns)
+    wait_ns, took_ns = (ns // MS * MS for ns in (told.head_ns, last_ns))
+    told_ns = {"wait_ns": wait_ns, "took_ns": took_ns}
+    return HttpExchange(request, told.status, tuple(told.headers), body, **told_ns)
 
 
 def _answer(told: RealAnswer) -> TimedAnswer:
     if told.error and not told.status:
         return TimedAnswer(lost="before-headers")
-    headers = tuple(
-        (name.lower(), value) for name, value in told.headers if name.lower() not in _NOT_KEPT
-    )
+    headers = tuple(each for each in told.headers if each[0] not in _NOT_KEPT)
     pieces = tuple(piece for _, piece in told.pieces)
     between_ns = (told.pieces[-1][0] - told.head_ns) // len(pieces) if pieces else 0
     lost: FaultPlace | None = "mid-output" if told.error else None

@@ -16,17 +16,11 @@ _NOT_SENT = frozenset({
 })  # fmt: skip
 
 
-class RealRequest(msgspec.Struct):
-    """A request that is to be made."""
-
-    method: str
-    url: str
-    headers: list[tuple[str, str]]
-    body: bytes
-
-
 class RealAnswer(msgspec.Struct):
-    """Its answer: the pieces with the nanoseconds after the request. `error`: why it has no end."""
+    """An answer: the pieces with the nanoseconds after the request. `error`: why it has no end.
+
+    The names of `headers` are lower case.
+    """
 
     status: int = 0
     headers: list[tuple[str, str]] = []
@@ -43,20 +37,17 @@ def _opener() -> urllib.request.OpenerDirector:
     return opener
 
 
-def answer(asked: RealRequest) -> RealAnswer:
+def answer(method: str, url: str, given: list[tuple[str, str]], body: bytes) -> RealAnswer:
     """Make a request, and return its answer with its times."""
-    headers = {name: value for name, value in asked.headers if name.lower() not in _NOT_SENT}
+    headers = {name: value for name, value in given if name not in _NOT_SENT}
+    headers["accept-encoding"] = "identity"
     start_ns = time.monotonic_ns()
     told = RealAnswer()
     try:
-        request = urllib.request.Request(  # noqa: S310 - an HTTP client has made the URL
-            asked.url,
-            asked.body or None,
-            headers | {"accept-encoding": "identity"},
-            method=asked.method,
-        )
+        request = urllib.request.Request(url, body or None, headers, method=method)  # noqa: S310 - an HTTP client has made the URL
         with _opener().open(request, timeout=600) as response:
-            told.status, told.headers = response.status, list(response.headers.items())
+            told.status = response.status
+            told.headers = [(name.lower(), value) for name, value in response.headers.items()]
             told.head_ns = time.monotonic_ns() - start_ns
             while piece := response.read1(_PIECE):
                 told.pieces.append((time.monotonic_ns() - start_ns, piece))
@@ -66,5 +57,5 @@ def answer(asked: RealRequest) -> RealAnswer:
 
 
 if __name__ == "__main__":
-    request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=RealRequest)
-    sys.stdout.buffer.write(msgspec.msgpack.encode(answer(request)))
+    request = msgspec.msgpack.decode(sys.stdin.buffer.read())
+    sys.stdout.buffer.write(msgspec.msgpack.encode(answer(*request)))

@@ -9,13 +9,12 @@ from typing import Any
 from simloop.messages import ToolMessage
 from simloop.recordings.dialects import assistant_of, usage_in
 from simloop.recordings.failures import ABORTED, failure_keys
-from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
+from simloop.recordings.files import MS, RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Compacted, Recording
 from simloop.recordings.sessions import Session
 
 _LOOP = "opencode@1.18.34"
 _START = "state.time.start"
-_MS = 10**6
 
 
 def read(file: RecordingFile, recording: Recording) -> None:
@@ -36,7 +35,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
 
 
 def _time(value: Any, path: str) -> int | None:
-    return time_ns(at(value, path), _MS)
+    return time_ns(at(value, path), MS)
 
 
 def _tell(steps: "_Steps", recording: Recording, message: Any) -> None:

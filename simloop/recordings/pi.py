@@ -6,12 +6,11 @@ from typing import Any
 from simloop.messages import AssistantMessage, ToolMessage
 from simloop.recordings.dialects import messages_of, usage_in
 from simloop.recordings.failures import ABORTED, failure_keys
-from simloop.recordings.files import RecordingFile, mapping, time_ns, word
+from simloop.recordings.files import MS, RecordingFile, mapping, time_ns, word
 from simloop.recordings.recording import Compacted, ModelCall, Recording
 from simloop.recordings.sessions import Session, newest_branch
 
 _LOOP = "pi@0.87.1"
-_MS = 10**6
 
 
 def read(file: RecordingFile, recording: Recording) -> None:
@@ -38,7 +37,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
 
 def _tell(session: Session, recording: Recording, entry: dict[str, Any]) -> None:
     message = mapping(entry, "message")
-    began_ns = time_ns(message.get("timestamp"), _MS)
+    began_ns = time_ns(message.get("timestamp"), MS)
     at_ns = time_ns(entry.get("timestamp")) or began_ns
     _, read = messages_of([message])
     if not read:

@@ -5,7 +5,7 @@ a reader leaves out it counts, with the reason.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -75,7 +75,8 @@ class Recording(Struct):
     """One recording: its records, what its format does not hold, and the counts of the rest.
 
     `lacks` are nouns for the comment in the scenario. `skipped` counts what was left out, by
-    reason, and `removed` the secrets, by kind. `system_prompt` and `tools` are those of a
+    reason, and `removed` the secrets, by kind. `hint` is for one without a call of a model.
+    `system_prompt` and `tools` are those of a
     format that has them apart from requests. `loop` is the design that behaves as the program that
     has written it.
     """
@@ -89,9 +90,15 @@ class Recording(Struct):
     tools: tuple[ToolSpec, ...] = ()
     skipped: Counter[str] = field(default_factory=Counter)
     removed: Counter[str] = field(default_factory=Counter)
+    hint: str = "import a recording of the requests to a model"
 
     def leave_out(self, reason: str, times: int = 1) -> None:
         self.skipped[reason] += times
 
     def leave_out_type(self, what: str, kind: str) -> None:
         self.leave_out(f"{what} of the type {kind[:40] or '(none)'}")
+
+    def counted(self) -> Iterator[str]:
+        """Yield what was left out and what was removed, and how many times."""
+        for word, counts in (("left out", self.skipped), ("removed", self.removed)):
+            yield from (f"{word} {n} time{'s' * (n != 1)}: {why}" for why, n in counts.items())

@@ -19,12 +19,14 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.retry import RETRYABLE
 from simloop.messages import Request, StreamError, ToolSpec, UserMessage
 from simloop.recordings.failures import ABORTED
+from simloop.recordings.files import MS
 from simloop.recordings.recording import (
     NO_PROMPT,
     NO_TOOLS,
     Compacted,
     ModelCall,
     Prompt,
+    Record,
     Recording,
     ServiceCall,
     ToolRun,
@@ -36,7 +38,6 @@ from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario, ScriptedTool
 
 _ANY_END = {"outcomes": ["..."]}
-_MS = 10**6
 
 
 def scenario_of(recording: Recording, *, emails: bool = False) -> tuple[Scenario, str]:
@@ -45,20 +46,7 @@ def scenario_of(recording: Recording, *, emails: bool = False) -> tuple[Scenario
     Secrets are removed and counted; `emails`: addresses too. Raises ScenarioError for a recording
     without a call of a model.
     """
-    maker = _Maker(recording)
-    for record in recording.records:
-        match record:
-            case Prompt():
-                maker.prompt(record)
-            case ModelCall():
-                maker.call(record)
-            case ToolRun():
-                maker.result(record)
-            case Compacted():
-                maker.compacted(record)
-            case ServiceCall():
-                maker.services.setdefault(record.address, []).append(record.route)
-    keys = without_secrets(maker.keys(), recording.removed, emails=emails)
+    keys = without_secrets(_Maker(recording).keys(), recording.removed, emails=emails)
     try:
         return Scenario.model_validate(keys), comment_of(recording)
     except ValidationError as error:  # an odd value that its reader let through
@@ -72,10 +60,7 @@ def comment_of(recording: Recording) -> str:
     lines = [f"Imported from {recording.name} ({recording.format})."]
     if recording.lacks:
         lines.append(f"The recording does not hold: {', '.join(recording.lacks)}.")
-    for reason, times in recording.skipped.items():
-        lines.append(f"Left out {times} time{'s' * (times != 1)}: {reason}.")
-    for kind, times in recording.removed.items():
-        lines.append(f"Removed: {kind}, {times} time{'s' * (times != 1)}.")
+    lines += [f"{told[0].upper()}{told[1:]}." for told in recording.counted()]
     return "\n".join(lines)
 
 
@@ -103,12 +88,18 @@ class _Maker:
         self._answers: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # with their parties
         self._open: dict[str, dict[str, Any]] = {}  # the answers that wait, by the ids of calls
         self._specs: dict[str, dict[str, Any]] = {}
-        self.services: dict[str, list[Mapping[str, Any]]] = {}
+        self._services: dict[str, list[Mapping[str, Any]]] = {}
+        takes: Mapping[type[Record], Any] = {
+            Prompt: self._prompt, ModelCall: self._call, ToolRun: self._result,
+            Compacted: self._compacted, ServiceCall: self._service,
+        }  # fmt: skip
+        for record in recording.records:
+            takes[type(record)](record)
 
     def _agent(self, party: str) -> _Agent:
         return self._agents.setdefault(party, _Agent())
 
-    def prompt(self, prompt: Prompt) -> None:
+    def _prompt(self, prompt: Prompt) -> None:
         agent = self._agent(prompt.party)
         last = agent.last
         if last and not prompt.begins and (last.message is None or last.message.calls):
@@ -123,7 +114,7 @@ class _Maker:
         if agent.runs[-1]:
             agent.runs.append([])
 
-    def call(self, call: ModelCall) -> None:
+    def _call(self, call: ModelCall) -> None:
         agent = self._agent(call.party)
         run = agent.runs[-1]
         if call.request is None and run and run[-1].message is None and not _is_retried(run[-1]):
@@ -152,20 +143,23 @@ class _Maker:
             schema = msgspec.json.decode(spec.parameters)
             self._specs[spec.name] = {"description": spec.description, "json_schema": schema}
 
-    def result(self, run: ToolRun) -> None:
+    def _result(self, run: ToolRun) -> None:
         answer = self._open.pop(run.call_id, None)
         if answer is None:
             self._recording.leave_out("a result of a call that is not there")
             return
         said = run.text.removeprefix("Error: ")
         answer |= {"raises": said} if run.is_error else {"returns": run.text}
-        if run.took_ns and run.took_ns >= _MS:
+        if run.took_ns and run.took_ns >= MS:
             answer["takes"] = _time(run.took_ns)
 
-    def compacted(self, record: Compacted) -> None:
+    def _compacted(self, record: Compacted) -> None:
         agent = self._agent(record.party)
         agent.sent.begin_anew()
         agent.summaries.append((sum(map(len, agent.runs)), record.summary))
+
+    def _service(self, record: ServiceCall) -> None:
+        self._services.setdefault(record.address, []).append(record.route)
 
     # ------------------------------------------------------------ the scenario
 
@@ -173,13 +167,10 @@ class _Maker:
         """Return the keys of the scenario. Raises ScenarioError if nothing called a model."""
         agents = {name: each for name, each in self._agents.items() if each.last is not None}
         if not agents:
-            found = f"{sum(map(len, self.services.values()))} requests to services"
-            left = [f"{times} times {why}" for why, times in self._recording.skipped.items()]
-            raise ScenarioError(
-                f"this recording has no call of a model, but {'; '.join([found, *left])}",
-                path=self._recording.name,
-                hint="import a recording of the requests to a model",
-            )
+            asked = f"{sum(map(len, self._services.values()))} requests to services"
+            found = "; ".join([asked, *self._recording.counted()])
+            words = f"this recording has no call of a model, but {found}"
+            raise ScenarioError(words, path=self._recording.name, hint=self._recording.hint)
         self._know(self._recording.tools)
         main, *others = sorted(agents, key=bool)  # the one without a name, or the first
         agent = agents[main]
@@ -194,7 +185,7 @@ class _Maker:
             "prompt": prompts[0].text if prompts else NO_PROMPT,
             "then": [_then(*each) for each in zip_longest(prompts[1:], agent.waits_ns[1:])],
             "system_prompt": _system(first) or self._recording.system_prompt,
-            "history": _history(first), "tools": self._tools(main), "services": self.services,
+            "history": _history(first), "tools": self._tools(main), "services": self._services,
             "model": [call.reply for call in script],
             "models": {name: self._party(name, agents[name]) for name in others},
             "expect": self._expect(agent, {name: agents[name] for name in others}),
@@ -295,7 +286,7 @@ def _history(first: Request | None) -> list[dict[str, Any]]:
 
 
 def _then(prompt: Prompt, wait_ns: int | None) -> Any:
-    after = {"after": _time(wait_ns)} if wait_ns and wait_ns >= _MS else {}
+    after = {"after": _time(wait_ns)} if wait_ns and wait_ns >= MS else {}
     return {**after, "say": prompt.text} if after else prompt.text
 
 
@@ -333,7 +324,7 @@ def _for_an_engine(agent: _Agent, recording: Recording) -> tuple[list[ModelCall]
 
 def _limits(agent: _Agent, runs: list[list[ModelCall]], most: int) -> dict[str, Any]:
     took = [one.ended_ns - one.began_ns for one in agent.calls if one.ended_ns and one.began_ns]
-    longest, compactions = max(took, default=0) // _MS + 1000, len(agent.summaries)
+    longest, compactions = max(took, default=0) // MS + 1000, len(agent.summaries)
     wanted = {"max_error_count": most, "max_steps": max(map(len, runs)) + 1,
               "max_compaction_attempts": compactions, "first_part_timeout_ms": longest,
               "model_call_timeout_ms": longest}  # fmt: skip
@@ -342,7 +333,7 @@ def _limits(agent: _Agent, runs: list[list[ModelCall]], most: int) -> dict[str, 
         needed["max_error_count"] = most
     if not compactions and any("finish" in run[-1].reply for run in runs):
         needed["max_compaction_attempts"] = 0  # a reply that was cut off ends its run
-    return {name.removesuffix("_ms"): _time(n * _MS) if name.endswith("_ms") else n
+    return {name.removesuffix("_ms"): _time(n * MS) if name.endswith("_ms") else n
             for name, n in needed.items()}  # fmt: skip
 
 
@@ -355,4 +346,4 @@ def _is_retried(call: ModelCall) -> bool:
 
 
 def _time(ns: int) -> str:
-    return format_duration(ns // _MS * _MS)
+    return format_duration(ns // MS * MS)

@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from simloop.errors import ScenarioError
 from simloop.messages import Request, Usage
 from simloop.recordings import dialects, exchanges
 from simloop.recordings.failures import failure_keys
@@ -47,7 +46,7 @@ class Span(Struct, kw_only=True):
 
 
 def add_spans(recording: Recording, spans: Iterable[Span], hint: str) -> None:
-    """Add the records of spans. Raises ScenarioError, with the hint, if none has a content."""
+    """Add the records of spans. The hint is for a recording none of whose spans has a content."""
     ordered = sorted(spans, key=lambda span: span.began_ns or 0)
     around = {span.parent for span in ordered if not span.tool} - {""}
     calls: list[ModelCall] = []
@@ -65,10 +64,9 @@ def add_spans(recording: Recording, spans: Iterable[Span], hint: str) -> None:
             recording.leave_out(f"{which} whose span has no messages")
         calls += [call] if call else []
     if not calls:
-        told = [f"{times} times {why}" for why, times in recording.skipped.items()]
-        told.append(f"{sum(map(len, runs.values()))} runs of tools")
-        words = f"it has no call of a model with its messages, but {'; '.join(told)}"
-        raise ScenarioError(words, hint=hint)
+        recording.hint = hint
+        for each in runs.values():
+            recording.leave_out("a run of a tool", len(each))
     if not any(call.request is not None and call.request.tools for call in calls):
         recording.lacks += (NO_TOOLS,)
     _add_with_runs(recording, calls, runs)

@@ -1,7 +1,6 @@
 """Raw server-sent events: one reply, in the format that its events tell."""
 
-from simloop.messages import json_value
-from simloop.recordings.exchanges import event_data, keys_of_reply
+from simloop.recordings.exchanges import events_in, keys_of_reply
 from simloop.recordings.files import RecordingFile
 from simloop.recordings.recording import ModelCall, Recording
 from simloop.wire.formats import FORMATS
@@ -17,9 +16,8 @@ _SIGNS = {
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the reply of a stream. Raises ScenarioError."""
-    events = [each for each in map(json_value, event_data(file.text)) if isinstance(each, dict)]
-    formats = [make(WireOptions(), Storage()) for make in FORMATS]
-    for form in formats:
+    events = [*events_in(file.text)]
+    for form in (make(WireOptions(), Storage()) for make in FORMATS):
         if any(_SIGNS.get(form.name, "\0") in each for each in events):
             try:
                 keys, message = keys_of_reply(form, form.joined(events), 200)

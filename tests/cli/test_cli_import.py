@@ -71,4 +71,4 @@ def test_a_session_without_a_reply_says_what_was_found(cli: Cli) -> None:
     cli.file("a.jsonl", Lines().user("Hi").text)
     result = cli("import", "a.jsonl")
     assert result.exit_code == 2
-    assert "1 times a prompt without a reply" in result.stderr
+    assert "left out 1 time: a prompt without a reply" in result.stderr

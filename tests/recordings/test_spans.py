@@ -60,7 +60,7 @@ def test_what_a_tracer_has_written_runs_with_the_requests_that_were_recorded(nam
 )
 def test_a_recording_without_contents_says_what_captures_them(name: str, why: str) -> None:
     with pytest.raises(ScenarioError, match=why):
-        read(WRITTEN[name])
+        scenario(read(WRITTEN[name]))
 
 
 @pytest.mark.parametrize("writer", ["openinference", "openai-v2", "pydantic-ai", "langchain"])

@@ -182,7 +182,7 @@ def test_a_secret_that_the_model_repeats_is_the_same_word_in_what_is_expected(
     assert secret not in text
     assert "Ann@mail.example" not in text
     assert recording.removed == {"key": 4, "e-mail address": 2}
-    assert "Removed: key, 4 times." in comment
+    assert "Removed 4 times: key." in comment
     assert run(scenario).mismatches == ()
     assert path.read_bytes() == before
 

@@ -80,8 +80,8 @@ def test_a_message_of_another_role_is_counted() -> None:
 
 
 def test_a_trajectory_without_a_reply_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="no call of a model with its messages"):
-        read(json.dumps([SYSTEM, TASK]))
+    with pytest.raises(ScenarioError, match=r"no call of a model, but .*agent has written it"):
+        scenario(read(json.dumps([SYSTEM, TASK])))
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.4", "1.6", "1.7", "1.8"])
