@@ -21,7 +21,6 @@ _HINT = "write the log with its model events, which inspect does by default"
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of the first sample with model events. Raises ScenarioError."""
-    recording.lacks = ("the status of failed attempts", "the pieces of a stream")
     is_zip = file.data.startswith(b"PK\x03\x04")
     samples = _zipped(file) if is_zip else items(mapping(file.json()).get("samples"))
     spans: list[Span] = []
