@@ -1,8 +1,10 @@
 """The views of a position: each is a sequence of rows, the same for every interface."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from simloop.cursor.index import Landmark
 from simloop.cursor.keys import FactView
 from simloop.cursor.position import CallState, Position
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows
@@ -25,6 +27,11 @@ def view(name: FactView, position: Position, most: int | None = None) -> tuple[F
     if isinstance(found, MessagesView):
         found = _messages_view_rows(found, position, most)
     return tuple(found) or (row(_nothing(name, position), mark=Mark.QUIET),)
+
+
+def source_of(name: FactView, position: Position) -> Hashable:
+    """Return the entries on which a view depends: where they are equal, its rows are equal."""
+    return _PANELS[name].source(position)
 
 
 def _nothing(name: FactView, position: Position) -> str:
@@ -274,23 +281,54 @@ def fold_rows(position: Position, place: int) -> Iterator[FactRow]:
         yield from message_rows(message, Mark.REMOVED)
 
 
+def _newest(landmark: Landmark, position: Position) -> int | None:
+    return position.recording.index.previous(landmark, position.place + 1)
+
+
+def _source_of_reply(position: Position) -> Hashable:
+    place = position.request_place
+    if place is None:
+        return None, _newest(Landmark.END, position)
+    request: Any = position.recording.entries[place]
+    parts = position.recording.index.parts.get(request.number, ())
+    return place, bisect_right(parts, position.place)
+
+
 class _Panel(NamedTuple):
-    """One view: its rows, and its words if it has none."""
+    """One view: its rows, its words if it has none, and `source`, equal where its rows are."""
 
     rows: Callable[[Position], Iterator[FactRow] | MessagesView]
     empty: str = "nothing yet"
+    source: Callable[[Position], Hashable] = lambda position: position.place
 
 
 _PANELS: Mapping[FactView, _Panel] = {
     FactView.ENTRY: _Panel(_entry),
-    FactView.STATE: _Panel(_state),
-    FactView.COUNTERS: _Panel(_counters, "an agent of your own has no counters of simloop"),
+    FactView.STATE: _Panel(
+        _state, source=lambda at: (at.place if at.move is None else at.move.place,)
+    ),
+    FactView.COUNTERS: _Panel(
+        _counters,
+        "an agent of your own has no counters of simloop",
+        lambda at: (at.move and at.move.place, at.request_place),
+    ),
     FactView.TIMERS: _Panel(_timers, "nothing is waited for"),
-    FactView.REQUEST: _Panel(_request, "no request has been sent in this run yet"),
-    FactView.REPLY: _Panel(_reply, "no request has been sent in this run yet"),
+    FactView.REQUEST: _Panel(
+        _request,
+        "no request has been sent in this run yet",
+        lambda at: (at.request_place, _newest(Landmark.END, at)),
+    ),
+    FactView.REPLY: _Panel(_reply, "no request has been sent in this run yet", _source_of_reply),
     FactView.CALLS: _Panel(_calls, "the newest reply has no calls"),
-    FactView.HOOKS: _Panel(_hooks, "no hook has run here"),
-    FactView.CONTEXT: _Panel(_context),
+    FactView.HOOKS: _Panel(
+        _hooks, "no hook has run here", lambda at: tuple([each.seq for each in at.hooks])
+    ),
+    FactView.CONTEXT: _Panel(
+        _context,
+        source=lambda at: tuple(
+            _newest(each, at) for each in (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
+        ),
+    ),
     FactView.WHY: _Panel(lambda at: map(row, why(at)), "no rule decided here"),
 }
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})

@@ -1,14 +1,14 @@
 """The page of one recorded run: the rows of the views, as text and never as markup.
 
-The data, and the time to make it, grow about linearly with the trace: a row is stored once, only
-changes of a view are, and messages that two requests share are not read again.
+The data, and the time to make it, grow about linearly with the trace: a row is stored once, a view
+that does not change costs nothing, and messages that two requests share are not read again.
 """
 
 import base64
 import html
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -195,8 +195,16 @@ class ViewRows:
         self.name = name
         self._numbers = numbers
         self._shown: list[int] = []
+        self._source: Hashable = object()
 
     def change(self, position: Position) -> list[Splice]:
+        source = views.source_of(self.name, position)
+        if source == self._source:
+            return []
+        self._source = source
+        return self._changes(position)
+
+    def _changes(self, position: Position) -> list[Splice]:
         return self._replace(0, len(self._shown), views.view(self.name, position))
 
     def _replace(self, start: int, end: int, rows: Iterable[FactRow]) -> list[Splice]:
@@ -222,10 +230,8 @@ class MessagesViewRows(ViewRows):
         self._heading = 0
         self._folds, self._messages = [0], [0]
 
-    def change(self, position: Position) -> list[Splice]:
+    def _changes(self, position: Position) -> list[Splice]:
         now, before = views.messages_view(self.name, position), self._known
-        if now == before and (now.folds or now.messages):
-            return []
         self._known = now
         heading = now.heading
         if not now.folds and not now.messages:
