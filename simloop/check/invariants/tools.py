@@ -513,16 +513,19 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
     begins=[ToolStarted, ProgramStarted],
 )
 def tools_broken_off_in_time(subject: Subject) -> Watch:
-    """The call is answered by then, even where the tool goes on; it may take a moment to end."""
+    """The call is answered by then, even where the tool goes on; it may take a moment to end.
+
+    A tool that is broken off leaves no end; it has ended when a later one starts.
+    """
     most_ns = subject.tool_timeout or 0
     running: dict[str | int, ToolStarted | ProgramStarted] = {}
+    started_ns: list[int] = []
     while True:
         entry = yield
         kind, due = type(entry), list[str | int]()
-        if kind is ToolStarted:
-            running[entry.call_id] = entry
-        elif kind is ProgramStarted:
-            running[entry.number] = entry
+        if kind is ToolStarted or kind is ProgramStarted:
+            running[entry.call_id if kind is ToolStarted else entry.number] = entry
+            started_ns.append(entry.at_ns)
         elif kind is ToolResult:
             due = [entry.call_id]
         elif kind is ProgramEnded:
@@ -533,8 +536,10 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
             due = [*running]
         else:
             running.clear()
+        is_seen = kind is ToolResult or kind is ProgramEnded
         for start in [running.pop(each) for each in due if each in running]:
-            took_ns = entry.at_ns - start.at_ns
+            later = [] if is_seen else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
+            took_ns = min(later, default=entry.at_ns) - start.at_ns
             if took_ns > most_ns + _SOON_NS:
                 declared = f"the agent declares a tool_timeout of {clock(most_ns)}"
                 return f"{described(start)} takes {clock(took_ns)}, and {declared}"
