@@ -4,7 +4,8 @@ The wire formats read both sides. A recorded order is one of completion, so a re
 conversation that it goes on, wherever it stands.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,7 +22,7 @@ from simloop.messages import (
     json_value,
 )
 from simloop.recordings.failures import http_failure
-from simloop.recordings.files import MS, items, word
+from simloop.recordings.files import MS, LeftOut, items, word
 from simloop.recordings.recording import ModelCall, Prompt, Record, Recording, ServiceCall, ToolRun
 from simloop.scenario.conversation import arguments_of, written
 from simloop.scenario.replies import error_of
@@ -37,6 +38,7 @@ from simloop.world.wire_options import WireOptions
 
 _STATUSES, _FIRST_OF_NO_SUCCESS = range(200, 600), 300
 _MOST_OF_A_BODY = 10_000
+_LOST: Mapping[str, Any] = {"lost": "before-headers"}
 
 
 class HttpExchange(Struct):
@@ -54,45 +56,62 @@ class HttpExchange(Struct):
     took_ns: int | None = None
 
 
-def add_exchanges(recording: Recording, exchanges: Iterable[HttpExchange]) -> None:
-    """Add the records of exchanges: calls of a model with what they show, and other services."""
+def from_base64(text: str) -> bytes:
+    """Return what a text in base64 holds. Raises LeftOut."""
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        raise LeftOut("a body that is no base64") from None
+
+
+def add_exchanges(
+    recording: Recording, given: Iterable[Any], read: Callable[[Any], HttpExchange]
+) -> None:
+    """Add the records of exchanges: calls of a model with what they show, and other services.
+
+    `read` makes an exchange of a given one, or raises LeftOut.
+    """
     storage = Storage()
     formats = [make(WireOptions(), storage) for make in FORMATS]
     calls: list[ModelCall] = []
-    for each in exchanges:
-        address = _address(each.request)
-        if not address:
-            recording.leave_out("a request whose address is that of no service")
-            continue
-        if each.status and each.status not in _STATUSES:
-            recording.leave_out("an answer with a status that HTTP does not have")
-            continue
-        form = next((one for one in formats if one.answers(each.request)), None)
-        if form is None:
-            _add_service(recording, each, address)
-            continue
+    for each in given:
         try:
-            call = _model_call(form, each, len(calls) + 1, storage)
-        except WrongRequest as wrong:
-            recording.leave_out(f"{each.request.method} {each.request.path}: {wrong}")
-            continue
-        if call is None:
-            recording.leave_out("a request for a count of tokens")
+            record = _record(read(each), formats, len(calls) + 1, storage)
+        except LeftOut as left_out:
+            recording.leave_out(str(left_out))
         else:
-            calls.append(call)
+            if isinstance(record, ModelCall):
+                calls.append(record)
+            else:
+                recording.records.append(record)
     recording.records += unfolded(calls)
+
+
+def _record(
+    exchange: HttpExchange, formats: Sequence[WireFormat], number: int, storage: Storage
+) -> ModelCall | ServiceCall:
+    request, address = exchange.request, _address(exchange.request)
+    if exchange.status and exchange.status not in _STATUSES:
+        raise LeftOut("an answer with a status that HTTP does not have")
+    form = next((one for one in formats if one.answers(request)), None)
+    try:
+        if form is not None:
+            return _model_call(form, exchange, number, storage)
+    except WrongRequest as wrong:
+        raise LeftOut(f"{request.method} {request.path}: {wrong}") from None
+    return _service_call(exchange, address)
 
 
 def _model_call(
     form: WireFormat, exchange: HttpExchange, number: int, storage: Storage
-) -> ModelCall | None:
+) -> ModelCall:
     read = form.read(exchange.request)
     if read.size_reply:
-        return None
+        raise LeftOut("a request for a count of tokens")
     request = Request(number, "main", read.system_prompt, read.messages, read.tools)
     call = ModelCall({}, None, request, began_ns=exchange.began_ns)
     if exchange.status == 0:
-        call.reply = {"lost": "before-headers"}
+        call.reply = _LOST
     elif exchange.status >= _FIRST_OF_NO_SUCCESS:
         call.reply = _failure(exchange)
     else:
@@ -205,33 +224,26 @@ def _failure(exchange: HttpExchange) -> dict[str, Any]:
 
 
 def _address(request: HttpRequest) -> str:
-    """Return the address of the service that a request goes to; an empty one if there is none."""
+    """Return the address of the service that a request goes to. Raises LeftOut."""
     try:
         parts = urlsplit(request.url)
         return check_address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
     except ValueError:
-        return ""
+        raise LeftOut("a request whose address is that of no service") from None
 
 
-def _add_service(recording: Recording, exchange: HttpExchange, address: str) -> None:
+def _service_call(exchange: HttpExchange, address: str) -> ServiceCall:
     request = exchange.request
     method, parts = request.method.lower(), urlsplit(request.url)
     if lookup_of(request) is not None:
-        recording.leave_out("a request that simloop answers without a model")
-    elif method not in METHODS[:-1]:
-        recording.leave_out(f"a request with the method {request.method[:20]}")
-    else:
-        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-        route = {method: path, **_answer(exchange), "times": 1}
-        recording.records.append(ServiceCall(address, route))
-
-
-def _answer(exchange: HttpExchange) -> dict[str, Any]:
-    if exchange.status == 0:
-        return {"lost": "before-headers"}
+        raise LeftOut("a request that simloop answers without a model")
+    if method not in METHODS[:-1]:
+        raise LeftOut(f"a request with the method {request.method[:20]}")
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     status = {"status": exchange.status} if exchange.status != 200 else {}  # noqa: PLR2004
     takes = {"takes": format_duration(exchange.took_ns)} if exchange.took_ns else {}
-    return {**status, **_body(exchange), **takes}
+    answer = {**status, **_body(exchange), **takes} if exchange.status else _LOST
+    return ServiceCall(address, {method: path, **answer, "times": 1})
 
 
 def _body(exchange: HttpExchange) -> dict[str, Any]:
@@ -248,22 +260,18 @@ def _body(exchange: HttpExchange) -> dict[str, Any]:
 # ---------------------------------------------------------------- conversations
 
 
-class _Conversation:
+class _Conversation(Struct):
     """The requests that go on from each other, and the messages that the next one begins with."""
 
-    def __init__(self, name: str, request: Request) -> None:
-        self.name, self.first = name, request
-        self.known: list[dict[str, Any]] = []
-        self.asked: Sequence[dict[str, Any]] = ()
+    name: str
+    first: Request
+    known: list[dict[str, Any]] = []
+    asked: Sequence[dict[str, Any]] = ()
 
     def has_begun(self, request: Request, sent: Sequence[dict[str, Any]]) -> bool:
         """Return whether a request goes on from this conversation, or asks the same again."""
         goes_on = sent == self.asked or self.is_before(sent)
         return goes_on and request.system_prompt == self.first.system_prompt
-
-    @property
-    def is_over(self) -> bool:
-        return bool(self.known) and self.known[-1].keys() == {"assistant"}
 
     def is_before(self, sent: Sequence[dict[str, Any]]) -> bool:
         """Return whether messages begin with those that are known.
@@ -321,7 +329,8 @@ def _shown(
     The first one may show replies to its last prompt, whose own requests were not recorded.
     """
     shared = len(known.known) if known.is_before(sent) else len(sent)
-    if shared == len(sent) and known.is_over and sent != known.asked:
+    is_over = bool(known.known) and known.known[-1].keys() == {"assistant"}
+    if shared == len(sent) and is_over and sent != known.asked:
         shared -= isinstance(request.messages[-1], UserMessage)  # shortened between two runs
     if not known.known:  # the first request: what comes before its last prompt is history
         said = [at for at, one in enumerate(request.messages) if isinstance(one, UserMessage)]

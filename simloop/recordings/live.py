@@ -35,6 +35,7 @@ from simloop.world.services import ScriptedCourse, Service, TimedAnswer
 MOST_REQUESTS = 200
 """The real requests after which the run is a runaway: each may cost money."""
 _RECORDED = ("model", "models", "tools", "services", "expect")
+_Told = tuple[HttpRequest, RealAnswer]
 _NOT_KEPT = ("content-length", "transfer-encoding", "content-encoding", "connection")
 
 
@@ -50,7 +51,7 @@ def record_live(
     if scenario.model or scenario.models:
         hint = "name a scenario with no more than its prompt, and what the agent needs"
         raise ScenarioError("it has a script of the model already", key="model", hint=hint)
-    exchanges: list[HttpExchange] = []
+    exchanges: list[_Told] = []
     with _addresses_kept():
 
         def endpoint(*port: Any, **options: Any) -> Endpoint:
@@ -59,7 +60,7 @@ def record_live(
         options: RunOptions = {**given, "endpoint": endpoint}
         Simulation(scenario, **options).run_unchecked()
     recording = Recording(name, "a live recording", lacks=("the tools' own times",))
-    add_exchanges(recording, exchanges)
+    add_exchanges(recording, exchanges, _exchange)
     recorded, comment = scenario_of(recording)
     found = {key: each for key, each in content(recorded).items() if key in _RECORDED}
     loop = given.get("loop")
@@ -90,7 +91,7 @@ class _LiveEndpoint(Endpoint):
 
     def __init__(
         self,
-        exchanges: list[HttpExchange],
+        exchanges: list[_Told],
         services: bool,  # noqa: FBT001 - see `record_live`
         *port: Any,
         **options: Any,
@@ -121,11 +122,12 @@ class _LiveEndpoint(Endpoint):
             self.port.recorder.keep(error)
             raise error
         told = _fetched(request)
-        self._exchanges.append(_exchange(request, told))
+        self._exchanges.append((request, told))
         return ScriptedCourse(_answer(told), request)
 
 
-def _exchange(request: HttpRequest, told: RealAnswer) -> HttpExchange:
+def _exchange(given: _Told) -> HttpExchange:
+    request, told = given
     last_ns = told.pieces[-1][0] if told.pieces else told.head_ns
     body = b"".join(piece for _, piece in told.pieces)
     wait_ns, took_ns = (ns // MS * MS for ns in (told.head_ns, last_ns))

@@ -10,6 +10,7 @@ from itertools import count, zip_longest
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
@@ -64,17 +65,16 @@ def comment_of(recording: Recording) -> str:
     return "\n".join(lines)
 
 
-class _Agent:
+class _Agent(Struct):
     """One party of the recording, as far as it is read."""
 
-    def __init__(self) -> None:
-        self.prompts: list[Prompt] = []
-        self.waits_ns: list[int] = []  # before each prompt, after the end before it
-        self.runs: list[list[ModelCall]] = [[]]
-        self.summaries: list[tuple[int, str]] = []  # each before the call with that number
-        self.sent = SentList()
-        self.first: Request | None = None
-        self.last: ModelCall | None = None
+    prompts: list[Prompt] = []
+    waits_ns: list[int] = []  # before each prompt, after the end before it
+    runs: list[list[ModelCall]] = field(default_factory=lambda: [[]])
+    summaries: list[tuple[int, str]] = []  # each before the call with that number
+    sent: SentList = field(default_factory=SentList)
+    first: Request | None = None
+    last: ModelCall | None = None
 
     @property
     def calls(self) -> list[ModelCall]:

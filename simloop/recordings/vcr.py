@@ -3,19 +3,17 @@
 A cassette has no times and no borders of chunks. Its order is that in which answers were complete.
 """
 
-import base64
-import binascii
 import importlib
 import tomllib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from simloop.errors import ScenarioError
-from simloop.recordings.exchanges import HttpExchange, add_exchanges
-from simloop.recordings.files import MOST_BYTES, RecordingFile, mapping, unpacked
+from simloop.recordings.exchanges import HttpExchange, add_exchanges, from_base64
+from simloop.recordings.files import MOST_BYTES, LeftOut, RecordingFile, at, mapping, unpacked, word
 from simloop.recordings.recording import Recording
 from simloop.world.http import Headers, HttpRequest
 
@@ -27,7 +25,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
     given = _whole(file).get("interactions")
     if not isinstance(given, list):
         raise file.fail("this cassette has no list of interactions")
-    add_exchanges(recording, _exchanges(given, recording))
+    add_exchanges(recording, map(mapping, given), _exchange)
 
 
 def _whole(file: RecordingFile) -> Mapping[str, Any]:
@@ -42,29 +40,16 @@ def _whole(file: RecordingFile) -> Mapping[str, Any]:
     return mapping(file.yaml())
 
 
-def _exchanges(given: list[Any], recording: Recording) -> Iterator[HttpExchange]:
-    for each in given:
-        interaction = mapping(each)
-        asked, answer = (mapping(interaction.get(name)) for name in ("request", "response"))
-        url, method = asked.get("uri") or asked.get("url"), asked.get("method")
-        status = _status(answer)
-        if not isinstance(url, str) or not isinstance(method, str) or status is None:
-            recording.leave_out("an interaction without a method, an address or a status")
-            continue
-        headers = _headers(answer.get("headers"))
-        try:
-            sent, came = _body(asked, ()), _body(answer, headers)
-        except ValueError as error:
-            recording.leave_out(f"a body that cannot be read: {error}")
-            continue
-        request = HttpRequest(method.upper(), url, _headers(asked.get("headers")), sent)
-        yield HttpExchange(request, status, headers, came)
-
-
-def _status(answer: Mapping[str, Any]) -> int | None:
-    status = answer.get("status", answer.get("status_code"))
-    code = status.get("code") if isinstance(status, dict) else status
-    return code if isinstance(code, int) else None
+def _exchange(interaction: Mapping[str, Any]) -> HttpExchange:
+    asked, answer = mapping(interaction, "request"), mapping(interaction, "response")
+    url, method = word(asked, "uri", "url"), word(asked, "method")
+    status = at(answer, "status.code", "status", "status_code")
+    if not (url and method and isinstance(status, int)):
+        raise LeftOut("an interaction without a method, an address or a status")
+    headers = _headers(answer.get("headers"))
+    sent, came = _body(asked, ()), _body(answer, headers)
+    request = HttpRequest(method.upper(), url, _headers(asked.get("headers")), sent)
+    return HttpExchange(request, status, headers, came)
 
 
 def _headers(given: Any) -> Headers:
@@ -77,7 +62,7 @@ def _headers(given: Any) -> Headers:
 
 
 def _body(part: Mapping[str, Any], headers: Headers) -> bytes:
-    """Return a body in any shape. Raises ValueError."""
+    """Return a body in any shape. Raises LeftOut."""
     if "parsed_body" in part:
         return msgspec.json.encode(part["parsed_body"])
     body = part.get("body", part.get("content"))
@@ -88,10 +73,7 @@ def _body(part: Mapping[str, Any], headers: Headers) -> bytes:
         if kind == "json":
             return msgspec.json.encode(body)
         if kind == "base64" and isinstance(body, str):
-            try:
-                body = base64.b64decode(body, validate=True)
-            except binascii.Error:
-                raise ValueError("this is no base64") from None
+            body = from_base64(body)
     data = body.encode("utf-8", "replace") if isinstance(body, str) else body
     if not isinstance(data, bytes):
         return b"" if data is None else msgspec.json.encode(data)
@@ -100,7 +82,7 @@ def _body(part: Mapping[str, Any], headers: Headers) -> bytes:
 
 
 def unencoded(data: bytes, encoding: str) -> bytes:
-    """Return a body without its Content-Encoding. Raises ValueError.
+    """Return a body without its Content-Encoding. Raises LeftOut.
 
     A body that does not begin as that encoding does was decoded by the recorder.
     """
@@ -115,7 +97,7 @@ def unencoded(data: bytes, encoding: str) -> bytes:
             case _:
                 return data
     except (zlib.error, ScenarioError) as error:
-        raise ValueError(f"its {encoding} is broken: {error}") from None
+        raise LeftOut(f"a body that cannot be read: its {encoding} is broken: {error}") from None
 
 
 def _inflated(data: bytes) -> bytes:
@@ -134,8 +116,8 @@ def _by_library(data: bytes, encoding: str) -> bytes:
     try:
         library = importlib.import_module(name)
     except ImportError:
-        words = f"it is encoded as {encoding}: pip install 'agent-simloop[recordings]'"
-        raise ValueError(words) from None
+        told = f"it is encoded as {encoding}: pip install 'agent-simloop[recordings]'"
+        raise LeftOut(f"a body that cannot be read: {told}") from None
     try:
         if encoding == "br":
             return bytes(library.decompress(data))
