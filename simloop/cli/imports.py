@@ -20,14 +20,9 @@ from simloop.scenario.writing import create, create_schema, scenario_text
                 type=click.Path(path_type=Path))  # fmt: skip
 @click.option("--format", "format_name", type=click.Choice([each.name for each in FORMATS]),
               help="The format of the files. By default the content of each tells it.")  # fmt: skip
-@click.option(
-    "-o",
-    "--to",
-    "target",
-    metavar="FILE|FOLDER",
-    type=click.Path(path_type=Path),
-    help=f"Write to FILE, or each to NAME{SUFFIX} in FOLDER. The default is stdout, for one file.",
-)
+@click.option("-o", "--to", "target", metavar="FILE|FOLDER", type=click.Path(path_type=Path),
+              help=f"Write to FILE, or each to NAME{SUFFIX} in FOLDER. "
+              "The default is stdout, for one file.")  # fmt: skip
 @click.option("--scrub", is_flag=True, help="Remove e-mail addresses too, as keys and tokens are.")
 def command(
     *, files: tuple[Path, ...], format_name: str | None, target: Path | None, scrub: bool

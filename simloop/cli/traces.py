@@ -76,8 +76,8 @@ def _record_live(targets: tuple[str, ...], given: RunOptions, *, services: bool)
     scenario, file = found[0].scenario(), Path(str(found[0].file))
     recorded, comment, recording = record_live(scenario, file.name, given, services=services)
     write_file(file, scenario_text(recorded, comment).encode())
-    for kind, times in recording.removed.items():
-        note(plain(f"removed {times} time{'s' * (times != 1)}: {kind}"))
+    for told in recording.counted():
+        note(plain(told))
     out(plain(f"{file}: {len(recorded.model)} replies; run it with: simloop run {file}"))
     return 0
 

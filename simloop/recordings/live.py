@@ -6,8 +6,7 @@ and the virtual clock advances by the time that the answer took.
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -52,13 +51,13 @@ def record_live(
         hint = "name a scenario with no more than its prompt, and what the agent needs"
         raise ScenarioError("it has a script of the model already", key="model", hint=hint)
     exchanges: list[_Told] = []
-    with _addresses_kept():
-
-        def endpoint(*port: Any, **options: Any) -> Endpoint:
-            return _LiveEndpoint(exchanges, services, *port, **options)
-
-        options: RunOptions = {**given, "endpoint": endpoint}
-        Simulation(scenario, **options).run_unchecked()
+    options: RunOptions = {**given, "endpoint": partial(_LiveEndpoint, exchanges, services)}
+    interception.hides_addresses = False
+    try:
+        with interception:
+            Simulation(scenario, **options).run_unchecked()
+    finally:
+        interception.hides_addresses = True
     recording = Recording(name, "a live recording", lacks=("the tools' own times",))
     add_exchanges(recording, exchanges, _exchange)
     recorded, comment = scenario_of(recording)
@@ -76,35 +75,15 @@ def _fetched(request: HttpRequest) -> RealAnswer:
     return msgspec.msgpack.decode(done.stdout, type=RealAnswer)
 
 
-@contextmanager
-def _addresses_kept() -> Iterator[None]:
-    interception.hides_addresses = False
-    try:
-        with interception:
-            yield
-    finally:
-        interception.hides_addresses = True
-
-
 class _LiveEndpoint(Endpoint):
     """An endpoint that asks the real provider, and keeps what was said."""
 
-    def __init__(
-        self,
-        exchanges: list[_Told],
-        services: bool,  # noqa: FBT001 - see `record_live`
-        *port: Any,
-        **options: Any,
-    ) -> None:
+    def __init__(self, exchanges: list[_Told], services: bool, *port: Any, **options: Any) -> None:  # noqa: FBT001 - see `record_live`
         super().__init__(*port, **options)
         self._exchanges, self._all = exchanges, services
 
     def knows(self, method: str, url: str) -> bool:
-        return (
-            self._all
-            or super().knows(method, url)
-            or self._is_live(HttpRequest(method, url, (), b""))
-        )
+        return super().knows(method, url) or self._is_live(HttpRequest(method, url, (), b""))
 
     def _is_live(self, request: HttpRequest) -> bool:
         if self._found(request) is not None:  # the scenario has it

@@ -151,11 +151,9 @@ def written(message: messages.Message) -> dict[str, Any]:
         case messages.ToolMessage(text=text, is_error=failed):
             return {"tool": text} | ({"failed": True} if failed else {})
         case messages.AssistantMessage(text, calls):
-            return ({"assistant": text} if text or not calls else {}) | (
-                {"call": [{call.name: arguments_of(call.arguments)} for call in calls]}
-                if calls
-                else {}
-            )
+            called = [{call.name: arguments_of(call.arguments)} for call in calls]
+            said = {"assistant": text} if text or not calls else {}
+            return said | ({"call": called} if called else {})
 
 
 def arguments_of(text: str) -> Any:
