@@ -18,11 +18,12 @@ from simloop.messages import (
     FinishReason,
     Request,
     ToolMessage,
+    Usage,
     UserMessage,
     json_value,
 )
 from simloop.recordings.failures import http_failure
-from simloop.recordings.files import MS, LeftOut, items, word
+from simloop.recordings.files import MS, LeftOut, items, mapping, word
 from simloop.recordings.recording import ModelCall, Prompt, Record, Recording, ServiceCall, ToolRun
 from simloop.scenario.conversation import arguments_of, written
 from simloop.scenario.replies import error_of
@@ -31,7 +32,7 @@ from simloop.wire.formats import FORMATS
 from simloop.wire.formats.lookups import lookup_of
 from simloop.wire.formats.replies import WireFormat
 from simloop.wire.formats.storage import Storage
-from simloop.wire.formats.wire_format import WireReply, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.services import check_address
 from simloop.world.wire_options import WireOptions
@@ -90,7 +91,12 @@ def add_exchanges(
 def _record(
     exchange: HttpExchange, formats: Sequence[WireFormat], number: int, storage: Storage
 ) -> ModelCall | ServiceCall:
-    request, address = exchange.request, _address(exchange.request)
+    request = exchange.request
+    try:
+        parts = urlsplit(request.url)
+        address = check_address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
+    except ValueError:
+        raise LeftOut("a request whose address is that of no service") from None
     if exchange.status and exchange.status not in _STATUSES:
         raise LeftOut("an answer with a status that HTTP does not have")
     form = next((one for one in formats if one.answers(request)), None)
@@ -154,10 +160,9 @@ def keys_of_reply(
     failure = whole.get("error")
     if not failure:
         told = form.reply(whole)
-        return reply_keys(told), told.message
+        return reply_keys(*told), told.message
     code, message, _ = error_of({"error": failure})
-    said = reply_keys(form.reply(whole))
-    begun = begun_keys(said)
+    begun = begun_keys(reply_keys(*form.reply(whole)))
     if not begun:
         return {"http": {"status": status, "body": {"error": failure}}}, None
     error = {"message": message or "the stream carries an error"}
@@ -191,16 +196,15 @@ def events_in(text: str) -> Iterator[Mapping[str, Any]]:
             lines = []
 
 
-def reply_keys(reply: WireReply) -> dict[str, Any]:
-    """Return what a reply says as the keys of a reply of a script."""
-    message, usage = reply.message, reply.usage
+def reply_keys(message: AssistantMessage, finish: str, usage: Usage | None) -> dict[str, Any]:
+    """Return what a reply says as the keys of a reply of a script; without a finish it is cut."""
     calls = [{call.name: arguments_of(call.arguments)} for call in message.calls]
     keys: dict[str, Any] = {"think": message.reasoning, "say": message.text, "call": calls}
     keys["ids"] = [call.id for call in message.calls] if all(c.id for c in message.calls) else []
-    if not reply.finish:
+    if not finish:
         keys["unfinished"] = True
-    elif FinishReason.read(reply.finish) != usual_finish(message) or not (calls or message.text):
-        keys["finish"] = reply.finish
+    elif FinishReason.read(finish) != usual_finish(message) or not (calls or message.text):
+        keys["finish"] = finish
     if usage is not None and "unfinished" not in keys:
         keys["usage"] = {"input": usage.input_tokens, "output": usage.output_tokens}
     return {name: value for name, value in keys.items() if value}
@@ -218,18 +222,8 @@ def usual_finish(message: AssistantMessage) -> str:
 
 def _failure(exchange: HttpExchange) -> dict[str, Any]:
     text = exchange.body.decode("utf-8", "replace")
-    value = json_value(text)
-    body = value if isinstance(value, dict) else text[:_MOST_OF_A_BODY]
+    body = mapping(json_value(text)) or text[:_MOST_OF_A_BODY]
     return http_failure(exchange.status, exchange.headers[::-1], body=body)
-
-
-def _address(request: HttpRequest) -> str:
-    """Return the address of the service that a request goes to. Raises LeftOut."""
-    try:
-        parts = urlsplit(request.url)
-        return check_address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
-    except ValueError:
-        raise LeftOut("a request whose address is that of no service") from None
 
 
 def _service_call(exchange: HttpExchange, address: str) -> ServiceCall:
@@ -337,7 +331,7 @@ def _shown(
         shared = said[-1] if said else len(sent)
     for place, message in enumerate(request.messages[shared:], shared):
         if isinstance(message, AssistantMessage) and not known.known:
-            keys = reply_keys(WireReply(message, usual_finish(message), None))
+            keys = reply_keys(message, usual_finish(message), None)
             asked = msgspec.structs.replace(request, messages=request.messages[:place])
             yield ModelCall(keys, message, asked, known.name)
         elif isinstance(message, ToolMessage):

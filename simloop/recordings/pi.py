@@ -48,10 +48,9 @@ def _tell(session: Session, recording: Recording, entry: dict[str, Any]) -> None
         elif not isinstance(said, AssistantMessage):
             session.prompt(said.text, at_ns)
         else:
-            end, failure = word(message, "stopReason"), None
-            if end in ("error", "aborted"):
-                told = failure_keys("", word(message, "errorMessage"))
-                failure = ABORTED if end == "aborted" else told
+            end = word(message, "stopReason")
+            failed = failure_keys("", word(message, "errorMessage"))
+            failure = {"error": failed, "aborted": ABORTED}.get(end)
             session.reply(
                 said, at_ns, finish="" if end in ("stop", "toolUse") else end, failure=failure,
                 usage=usage_in(message.get("usage")), began_ns=began_ns,

@@ -4,7 +4,7 @@ Each conversation with an agent is a party of the script. What the recording doe
 the comment of the file, and is not invented.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import count, zip_longest
 from typing import Any
@@ -84,7 +84,7 @@ class _Agent(Struct):
 class _Maker:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._agents: dict[str, _Agent] = {}
+        self._agents: defaultdict[str, _Agent] = defaultdict(_Agent)
         self._answers: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # with their parties
         self._open: dict[str, dict[str, Any]] = {}  # the answers that wait, by the ids of calls
         self._specs: dict[str, dict[str, Any]] = {}
@@ -96,17 +96,13 @@ class _Maker:
         for record in recording.records:
             takes[type(record)](record)
 
-    def _agent(self, party: str) -> _Agent:
-        return self._agents.setdefault(party, _Agent())
-
     def _prompt(self, prompt: Prompt) -> None:
-        agent = self._agent(prompt.party)
+        agent = self._agents[prompt.party]
         last = agent.last
         if last and not prompt.begins and (last.message is None or last.message.calls):
-            if agent.prompts and prompt.text == agent.prompts[-1].text:
-                return  # the agent has begun its conversation anew
-            words = "a message of the user amid a run, which the agent may have made"
-            self._recording.leave_out(words)
+            if not agent.prompts or prompt.text != agent.prompts[-1].text:  # it has not begun anew
+                words = "a message of the user amid a run, which the agent may have made"
+                self._recording.leave_out(words)
             return
         ended_ns = last.ended_ns if last is not None else None
         agent.waits_ns.append(prompt.at_ns - ended_ns if prompt.at_ns and ended_ns else 0)
@@ -115,7 +111,7 @@ class _Maker:
             agent.runs.append([])
 
     def _call(self, call: ModelCall) -> None:
-        agent = self._agent(call.party)
+        agent = self._agents[call.party]
         run = agent.runs[-1]
         if call.request is None and run and run[-1].message is None and not _is_retried(run[-1]):
             run.pop()
@@ -154,7 +150,7 @@ class _Maker:
             answer["takes"] = _time(run.took_ns)
 
     def _compacted(self, record: Compacted) -> None:
-        agent = self._agent(record.party)
+        agent = self._agents[record.party]
         agent.sent.begin_anew()
         agent.summaries.append((sum(map(len, agent.runs)), record.summary))
 

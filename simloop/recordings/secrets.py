@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,20 @@ _COOKIES = frozenset({"cookie", "set-cookie", "authorization", "x-api-key", "api
 
 def without_secrets(value: Any, removed: Counter[str], *, emails: bool = False) -> Any:
     """Return a value of JSON without secrets, and count what was removed by its kind."""
-    kinds = (*_SECRETS, _EMAIL) if emails else _SECRETS
-    return _cleaned(value, kinds, removed)
-
-
-def _cleaned(value: Any, kinds: Any, removed: Counter[str]) -> Any:
+    cleaned = partial(without_secrets, removed=removed, emails=emails)
     match value:
         case str():
-            for kind, pattern in kinds:
+            for kind, pattern in (*_SECRETS, _EMAIL) if emails else _SECRETS:
                 value, times = pattern.subn(_mark, value)
                 removed.update({kind: times} if times else {})
             return value
         case dict():
-            return {
-                _cleaned(name, kinds, removed): _hidden(removed)
-                if str(name).lower() in _COOKIES and each and isinstance(each, str | list)
-                else _cleaned(each, kinds, removed)
-                for name, each in value.items()
-            }
+            told = {k for k in value if str(k).lower() in _COOKIES}
+            hidden = {k for k in told if value[k] and isinstance(value[k], str | list)}
+            removed.update({"header": len(hidden)} if hidden else {})
+            return {cleaned(k): _REMOVED if k in hidden else cleaned(v) for k, v in value.items()}
         case list() | tuple():
-            return [_cleaned(each, kinds, removed) for each in value]
+            return [*map(cleaned, value)]
         case _:
             return value
 
@@ -41,11 +36,6 @@ def _cleaned(value: Any, kinds: Any, removed: Counter[str]) -> Any:
 def _mark(found: re.Match[str]) -> str:
     name, sign, _ = found.group().partition("=")
     return f"{name}={{{name}}}" if sign and name.isidentifier() else _REMOVED  # a route fits any
-
-
-def _hidden(removed: Counter[str]) -> str:
-    removed["header"] += 1
-    return _REMOVED
 
 
 _REMOVED = "REMOVED"

@@ -7,7 +7,6 @@ from simloop.messages import AssistantMessage, ToolMessage, Usage
 from simloop.recordings.exchanges import begun_keys, pace_of, reply_keys, usual_finish
 from simloop.recordings.failures import ABORTED
 from simloop.recordings.recording import NO_PROMPT, Compacted, ModelCall, Prompt, Recording, ToolRun
-from simloop.wire.formats.wire_format import WireReply
 
 
 class Session:
@@ -59,7 +58,7 @@ class Session:
             begins = Prompt(self.note.strip() or NO_PROMPT, self._party, begins=True)
             self._records.append(self._prompt or begins)
             self._prompt = None
-        keys = reply_keys(WireReply(message, finish or usual_finish(message), usage))
+        keys = reply_keys(message, finish or usual_finish(message), usage)
         if failure is not None:
             keys = {**(begun_keys(keys) if "error" in failure else {}), **failure}
         began_ns = began_ns or self._asked_ns

@@ -14,7 +14,6 @@ from simloop.messages import Request, Usage
 from simloop.recordings import dialects, exchanges
 from simloop.recordings.failures import failure_keys
 from simloop.recordings.recording import NO_TOOLS, ModelCall, Recording, ToolRun
-from simloop.wire.formats.wire_format import WireReply
 
 _LEFT = re.compile(r"cancel|abort|\Aunfinished\Z|timed-out", re.IGNORECASE)
 
@@ -85,7 +84,7 @@ def _model_call(span: Span) -> ModelCall | None:
     if said is not None:
         usual = span.finish or said[1] or exchanges.usual_finish(said[0])
         finish = "" if is_cut or span.failed else usual
-        keys = exchanges.reply_keys(WireReply(said[0], finish, span.usage))
+        keys = exchanges.reply_keys(said[0], finish, span.usage)
     if span.failed and not is_cut:
         keys = failure_keys(span.error, span.message, begun=exchanges.begun_keys(keys))
     came_ns = span.ended_ns if span.first_ns is None else span.first_ns
