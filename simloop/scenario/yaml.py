@@ -35,7 +35,7 @@ HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 _LINE_END = re.compile(r"\r\n|\r|\n")
-HALF = re.compile("[\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
 # Texts that libyaml and PyYAML may read differently; they agreed on 170,000 random texts without
 # these, on 90,000 with >- at the end of a line and on 130,000 with backquotes and with a ? after a
 # word. Inside a word, such as `pi@0.87.1`, an @ is an ordinary character.
@@ -239,7 +239,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, open_marks: list[Any], path: str)
 def _scalar(event: yaml.ScalarEvent) -> Scalar:
     text = event.value
     if not event.implicit[0]:  # quoted, or a block of text
-        if HALF.search(text):
+        if _HALF.search(text):
             # JSON writes a character beyond U+FFFF as two escapes; half of one fits into no trace.
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         return text

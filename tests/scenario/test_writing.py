@@ -104,8 +104,8 @@ def test_a_scenario_is_written_as_a_person_writes_it() -> None:
 # yaml-language-server: $schema=../schema.json
 # Why it is here.
 title: A rate limit is waited out
-limits: {max_steps: 20, max_wall_clock: 90s}
 bugs: [C1]
+limits: {max_steps: 20, max_wall_clock: 90s}
 prompt: What does README.md say?
 tools:
   read: {parameters: {path: string}, returns: "# Hello", takes: 120ms}
@@ -121,22 +121,17 @@ model:
   - http:
       status: 400
       message: >-
-        A text that is longer than a line is folded, and a person can read all of it without moving the
-        window.
+        A text that is longer than a line is folded, and a person can read all of it without moving
+        the window.
       body: '{"error": {"message": "no"}}'
 expect:
   outcome: completed
   text: "yes"
 expect_on:
   pi: {outcome: failed, limit: ""}
-"""  # noqa: E501
+"""
     again = scenario_text(parse_scenario(text), "Why it is here.", "../schema.json")
     assert again == text
-
-
-def test_settings_of_the_wire_and_of_a_server_are_written() -> None:
-    scenario = Scenario(prompt="Go.", mcp={"lost_calls": [1]}, wire={"pings": False})
-    assert written(scenario) == scenario
 
 
 @pytest.mark.parametrize(
