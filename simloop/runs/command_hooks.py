@@ -30,7 +30,8 @@ BLOCKED = 2
 async def call(command: str, point: str, given: hooks.HookInput, *, is_real: bool) -> None:
     """Call a command hook, and make the change that it asks for. Raises RuntimeError."""
     run = _really if is_real else _played
-    status, said, why = await run(command, msgspec.json.encode(input_of(point, given)))
+    status, *told = await run(command, msgspec.json.encode(input_of(point, given)))
+    said, why = (text.decode(errors="replace") for text in told)
     if status not in (0, BLOCKED):
         reason = why.strip() or "it says nothing"
         raise RuntimeError(f"`{command}` ends with exit status {status}: {reason}")
@@ -67,7 +68,7 @@ def input_of(point: str, given: hooks.HookInput) -> dict[str, Any]:
     return told
 
 
-async def _played(command: str, given: bytes) -> tuple[int, str, str]:
+async def _played(command: str, given: bytes) -> tuple[int, bytes, bytes]:
     process = await asyncio.create_subprocess_shell(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     try:
         said, why = await process.communicate(given)
@@ -75,17 +76,13 @@ async def _played(command: str, given: bytes) -> tuple[int, str, str]:
         if process.returncode is None:  # a timeout of the hook, or an abort
             process.kill()
             await process.wait()
-    return process.returncode or 0, said.decode(errors="replace"), why.decode(errors="replace")
+    return process.returncode or 0, said, why
 
 
-async def _really(command: str, given: bytes) -> tuple[int, str, str]:
+async def _really(command: str, given: bytes) -> tuple[int, bytes, bytes]:
     done, took_ns = run_real_command(command, given)
     await asyncio.sleep(took_ns / 1e9)
-    return (
-        done.returncode,
-        done.stdout.decode(errors="replace"),
-        done.stderr.decode(errors="replace"),
-    )
+    return done.returncode, done.stdout, done.stderr
 
 
 def run_real_command(command: str, given: bytes) -> tuple[subprocess.CompletedProcess[bytes], int]:
