@@ -80,12 +80,10 @@ def _body(call: ModelCall) -> dict[str, Any]:
     request = call.request
     assert request is not None
     system = [{"role": "system", "content": request.system_prompt}] if request.system_prompt else []
-    more = {"stream": "error" in call.reply, "tools": [
-        {"type": "function", "function": definition(each)} for each in request.tools
-    ]}  # fmt: skip
+    tools = [{"type": "function", "function": definition(each)} for each in request.tools]
     said = [*system, *map(_message, request.messages)]
-    given = {name: value for name, value in more.items() if value}
-    return {"model": "scripted", "messages": said, **given}
+    body = {"model": "scripted", "messages": said, "stream": "error" in call.reply, "tools": tools}
+    return {name: value for name, value in body.items() if value}
 
 
 def _message(message: messages.Message) -> dict[str, Any]:
@@ -103,10 +101,7 @@ def _message(message: messages.Message) -> dict[str, Any]:
 
 def _interaction(method: str, url: str, sent: str, answer: _Answer) -> dict[str, Any]:
     status, headers, body = answer
-    given = {name: [value] for name, value in headers.items()}
-    asked = {"body": sent or None, "headers": {"content-type": [JSON]}}
-    told = {"headers": given, "status": {"code": status, "message": ""}}
-    return {
-        "request": {**asked, "method": method, "uri": url},
-        "response": {"body": {"string": body}, **told},
-    }
+    given, kind = {name: [value] for name, value in headers.items()}, {"content-type": [JSON]}
+    asked = {"body": sent or None, "headers": kind, "method": method, "uri": url}
+    told = {"body": {"string": body}, "headers": given, "status": {"code": status, "message": ""}}
+    return {"request": asked, "response": told}

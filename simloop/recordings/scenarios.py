@@ -77,6 +77,10 @@ class _Agent(Struct):
     last: ModelCall | None = None
 
     @property
+    def system(self) -> str:
+        return "" if self.first is None else self.first.system_prompt
+
+    @property
     def calls(self) -> list[ModelCall]:
         return [call for run in self.runs for call in run]
 
@@ -168,54 +172,22 @@ class _Maker:
             words = f"this recording has no call of a model, but {found}"
             raise ScenarioError(words, path=self._recording.name, hint=self._recording.hint)
         self._know(self._recording.tools)
-        main, *others = sorted(agents, key=bool)  # the one without a name, or the first
-        agent = agents[main]
-        script, engine = (
-            ([*agent.calls], {}) if agent.first else _for_an_engine(agent, self._recording)
-        )
-        prompts = [*agent.prompts, *self._further(agents, others)]
-        first = agent.first
+        main = min(agents, key=bool)  # the one without a name, or the first
+        agent, others = agents.pop(main), agents
+        script, engine = _for_an_engine(agent, self._recording)
+        prompts = [*agent.prompts, *_further(agent, others)]
         keys: dict[str, Any] = {
             "title": f"It goes as in {self._recording.name}.", "recorded": self._recording.name,
             "loop": self._recording.loop, **engine,
             "prompt": prompts[0].text if prompts else NO_PROMPT,
             "then": [_then(*each) for each in zip_longest(prompts[1:], agent.waits_ns[1:])],
-            "system_prompt": _system(first) or self._recording.system_prompt,
-            "history": _history(first), "tools": self._tools(main), "services": self._services,
-            "model": [call.reply for call in script],
-            "models": {name: self._party(name, agents[name]) for name in others},
-            "expect": self._expect(agent, {name: agents[name] for name in others}),
+            "system_prompt": agent.system or self._recording.system_prompt,
+            "history": _history(agent.first), "tools": self._tools(main),
+            "services": self._services, "model": [call.reply for call in script],
+            "models": {name: _party(name, each) for name, each in others.items()},
+            "expect": _expect(agent, others),
         }  # fmt: skip
         return {name: value for name, value in keys.items() if value or name == "prompt"}
-
-    def _further(self, agents: Mapping[str, _Agent], others: Sequence[str]) -> list[Prompt]:
-        """Return the first prompts of conversations that no other agent asked for."""
-        asked = {
-            text
-            for agent in agents.values()
-            for each in agent.calls
-            for call in each.reply.get("call", ())
-            for given in call.values()
-            if isinstance(given, dict)
-            for text in given.values()
-            if isinstance(text, str)
-        }
-        mains = next(iter(agents.values())).first
-        return [
-            prompt
-            for name in others
-            for prompt in agents[name].prompts
-            if mains and prompt.text not in asked and _system(agents[name].first) == _system(mains)
-        ]
-
-    def _party(self, name: str, agent: _Agent) -> dict[str, Any]:
-        when: dict[str, Any] = {}
-        if agent.prompts and agent.prompts[0].text != NO_PROMPT:
-            when["conversation"] = agent.prompts[0].text
-        elif agent.first is not None and agent.first.system_prompt:
-            when["system"] = agent.first.system_prompt
-        replies = [call.reply for call in agent.calls]
-        return {"when": when or {"conversation": name}, "replies": replies}
 
     def _tools(self, main: str) -> dict[str, Any]:
         tools = {}
@@ -246,29 +218,52 @@ class _Maker:
             self._recording.leave_out(words, missing)
         return [answer for _, answer in given]
 
-    def _expect(self, agent: _Agent, others: Mapping[str, _Agent]) -> dict[str, Any]:
-        expect: dict[str, Any] = {}
-        if any(_is_odd(run[-1]) for run in agent.runs if run):
-            expect |= _ANY_END
-        spare = sum(len(each.calls) for each in others.values()) + len(agent.summaries)
-        if spare and agent.first is None:  # an agent may have no sub-agents, or no summaries
-            expect["unused"] = {"max": spare}
-        sent = {name: each.sent.items for name, each in others.items() if each.sent.items}
-        if sent:
-            expect["sent"] = {"": agent.sent.items, **sent}
-        elif agent.sent.items:
-            expect["sent"] = agent.sent.items
-        return expect
+
+def _further(main: _Agent, others: Mapping[str, _Agent]) -> list[Prompt]:
+    """Return the first prompts of conversations that no other agent asked for."""
+    asked = {
+        text
+        for agent in (main, *others.values())
+        for each in agent.calls
+        for call in each.reply.get("call", ())
+        for given in call.values()
+        if isinstance(given, dict)
+        for text in given.values()
+        if isinstance(text, str)
+    }
+    same = [each for each in others.values() if main.first and each.system == main.system]
+    return [prompt for each in same for prompt in each.prompts if prompt.text not in asked]
+
+
+def _party(name: str, agent: _Agent) -> dict[str, Any]:
+    when: dict[str, Any] = {}
+    if agent.prompts and agent.prompts[0].text != NO_PROMPT:
+        when["conversation"] = agent.prompts[0].text
+    elif agent.system:
+        when["system"] = agent.system
+    replies = [call.reply for call in agent.calls]
+    return {"when": when or {"conversation": name}, "replies": replies}
+
+
+def _expect(agent: _Agent, others: Mapping[str, _Agent]) -> dict[str, Any]:
+    expect: dict[str, Any] = {}
+    if any(_is_odd(run[-1]) for run in agent.runs if run):
+        expect |= _ANY_END
+    spare = sum(len(each.calls) for each in others.values()) + len(agent.summaries)
+    if spare and agent.first is None:  # an agent may have no sub-agents, or no summaries
+        expect["unused"] = {"max": spare}
+    sent = {name: each.sent.items for name, each in others.items() if each.sent.items}
+    if sent:
+        expect["sent"] = {"": agent.sent.items, **sent}
+    elif agent.sent.items:
+        expect["sent"] = agent.sent.items
+    return expect
 
 
 def _is_odd(last: ModelCall) -> bool:
     """Return whether a run that ends with this call need not complete."""
     is_useless = last.request is None and not (last.message and last.message.text)
     return last.message is None or "finish" in last.reply or is_useless
-
-
-def _system(request: Request | None) -> str:
-    return "" if request is None else request.system_prompt
 
 
 def _history(first: Request | None) -> list[dict[str, Any]]:
@@ -291,6 +286,8 @@ def _then(prompt: Prompt, wait_ns: int | None) -> Any:
 
 def _for_an_engine(agent: _Agent, recording: Recording) -> tuple[list[ModelCall], dict[str, Any]]:
     """Return the calls for a bundled loop, and its settings, so that its runs end as recorded."""
+    if agent.first is not None:  # an agent of the user's has sent requests
+        return agent.calls, {}
     runs = [run for run in agent.runs if run]
     failed = [sum(call.message is None for call in run) for run in runs]
     most = max(n + (run[-1].message is not None) for n, run in zip(failed, runs, strict=True))
