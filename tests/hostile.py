@@ -191,6 +191,7 @@ _NOT_BUNDLED: list[Any] = [
     {**_ANSWERS, "judge_as": "x", "about": "x"},
     {**_ANSWERS, "declares": {"mutating": ["x"], "deviations": {"x": "y"}}},
     {**_ANSWERS, "input": ["x"]},
+    {**_ANSWERS, "hooks": [{"at": "before_llm_call", "command": "x"}]},
     {
         **_ANSWERS,
         "recorded": "x",

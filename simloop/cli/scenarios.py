@@ -43,7 +43,7 @@ def listing(names: tuple[str, ...]) -> None:
 
     `simloop list retry/` lists those of a theme. `simloop cat NAME` prints one.
     """
-    found = targets_of(names or bundled_names())
+    found = sorted(targets_of(names or bundled_names()), key=lambda each: each.name)
     listed = [(plain(each.name), plain(each.scenario().title)) for each in found]
     width = max((cells(name) for name, _ in listed), default=0)
     out_lines(f"{padded(name, width)}  {title}".rstrip() for name, title in listed)

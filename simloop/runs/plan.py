@@ -130,6 +130,9 @@ class Plan:
             other._tools = {**scripted_tools(scenario), **self.given.get("tools", {})}  # type: ignore[dict-item] # noqa: SLF001
         if scenario.services is not self.scenario.services:
             other._services = _services_of(scenario, self.given)  # noqa: SLF001
+        if bool(scenario.summaries) is not bool(self.scenario.summaries):  # see `Context`
+            history = tuple(past_messages(scenario.history))
+            other._settings = _settings_of(scenario, self.given, self.loop.policies, history)  # noqa: SLF001
         other.content, other._digest = b"null", ""  # noqa: SLF001
         return other
 

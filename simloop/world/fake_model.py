@@ -325,6 +325,11 @@ class FakeModel:
         self._scripts["main", name] = Script(party.entries, f"models.{name}.replies", name)
 
     @property
+    def is_empty(self) -> bool:
+        """Return whether no script has an entry: a mocking library then answers for the model."""
+        return not any(script._entries for script in self._scripts.values())  # noqa: SLF001
+
+    @property
     def replies(self) -> int:
         return sum(script.replies for script in self._scripts.values())
 
