@@ -4,21 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from time import perf_counter_ns
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from simloop.bench.hook_bench import INPUTS
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import rounded_duration
-from simloop.runs.command_hooks import BLOCKED, EVENTS, input_of, run_real_command
+from simloop.runs.command_hooks import BLOCKED, EVENTS, HookTimes, input_of, run_real_command
 
-Times: TypeAlias = dict[tuple[str, str], list[int]]
-"""Nanoseconds, by the point of a program and the hook there."""
 _TURNS, _FEWEST_TURNS, _ENOUGH_NS = 21, 5, 10 * 10**9
 
 
-def figures_of(times: Times, session_ns: int = 0) -> list[dict[str, Any]]:
+def figures_of(times: HookTimes, session_ns: int = 0) -> list[dict[str, Any]]:
     """Return the figures of each hook and point; `share` is that of sessions, if there were any."""
     rows: list[dict[str, Any]] = []
     for (point, hook), took_ns in times.items():
@@ -29,13 +27,13 @@ def figures_of(times: Times, session_ns: int = 0) -> list[dict[str, Any]]:
     return rows
 
 
-def measured(commands: Sequence[str], point: str) -> Times:
+def measured(commands: Sequence[str], point: str) -> HookTimes:
     """Call command hooks with the input of Claude Code: each alone, then all of them at once.
 
     Raises ScenarioError for a hook that fails.
     """
     given = msgspec.json.encode(input_of(point, INPUTS[point]()))
-    times, start_ns = Times(), perf_counter_ns()
+    times, start_ns = HookTimes(), perf_counter_ns()
     with ThreadPoolExecutor(len(commands)) as pool:
         for turn in range(_TURNS):
             if turn >= _FEWEST_TURNS and perf_counter_ns() - start_ns > _ENOUGH_NS:

@@ -11,7 +11,7 @@ from simloop.messages import ToolMessage
 from simloop.recordings.dialects import assistant_of, text_of, tools_of, usage_in
 from simloop.recordings.files import RecordingFile, at, items, mapping, word
 from simloop.recordings.recording import Recording
-from simloop.recordings.sessions import Session
+from simloop.recordings.sessions import RecordedSession
 
 _NEWEST = (1, 8)
 _MOST = 1_000
@@ -29,7 +29,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
     recording.tools = tools_of(at(whole, "agent.tool_definitions"))
     waiting = [whole]
     for number, each in enumerate(waiting):
-        session = Session(recording, f"agent-{number + 1}" if number else "")
+        session = RecordedSession(recording, f"agent-{number + 1}" if number else "")
         for step in items(each, "steps"):
             _read(recording, session, mapping(step))
         session.end()
@@ -37,7 +37,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
         waiting += inner[: _MOST - len(waiting)]
 
 
-def _read(recording: Recording, session: Session, step: Mapping[str, Any]) -> None:
+def _read(recording: Recording, session: RecordedSession, step: Mapping[str, Any]) -> None:
     source, text = word(step, "source"), text_of(step.get("message"))
     if step.get("is_copied_context"):
         recording.leave_out("a step that is copied from another trajectory")

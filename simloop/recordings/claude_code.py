@@ -13,7 +13,7 @@ from simloop.recordings.dialects import assistant_of, messages_of, usage_in
 from simloop.recordings.failures import failure_keys
 from simloop.recordings.files import MS, RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
-from simloop.recordings.sessions import Session, newest_branch
+from simloop.recordings.sessions import RecordedSession, newest_branch
 
 _TYPES = ("user", "assistant", "system")
 _INTERRUPTED = "[Request interrupted by user"
@@ -38,7 +38,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
             parties.setdefault(party, []).append((line, value))
             known |= {uuid: party} if uuid else {}
     for party, lines in parties.items():
-        session = Session(recording, party)
+        session = RecordedSession(recording, party)
         for values in _told(lines, recording):
             _tell(session, recording, values)
         session.end()
@@ -73,7 +73,7 @@ def _told(lines: _Lines, recording: Recording) -> list[list[dict[str, Any]]]:
     return told
 
 
-def _tell(session: Session, recording: Recording, values: list[dict[str, Any]]) -> None:
+def _tell(session: RecordedSession, recording: Recording, values: list[dict[str, Any]]) -> None:
     value, at_ns = values[-1], time_ns(values[-1].get("timestamp"))
     message = mapping(value, "message")
     if value["type"] == "user":
@@ -100,7 +100,7 @@ def _tell(session: Session, recording: Recording, values: list[dict[str, Any]]) 
 
 
 def _tell_user(
-    session: Session, recording: Recording, value: dict[str, Any], at_ns: int | None
+    session: RecordedSession, recording: Recording, value: dict[str, Any], at_ns: int | None
 ) -> None:
     took_ns = time_ns(at(value, "toolUseResult.durationMs"), MS)
     for said in messages_of([{**mapping(value, "message"), "role": "user"}])[1]:

@@ -11,7 +11,7 @@ from simloop.recordings.dialects import assistant_of, text_of, usage_in
 from simloop.recordings.failures import failure_keys
 from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
-from simloop.recordings.sessions import Session
+from simloop.recordings.sessions import RecordedSession
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 _OUTPUTS = tuple(f"{each}_output" for each in _CALLS)
@@ -40,7 +40,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
 
 class _Rollout:
     def __init__(self, recording: Recording) -> None:
-        self.session = Session(recording)
+        self.session = RecordedSession(recording)
         self._recording = recording
         self._prompt = ""  # that has no reply yet
         self._parts: list[Any] = []  # of the reply that goes on

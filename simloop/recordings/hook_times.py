@@ -2,25 +2,24 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from simloop.errors import ScenarioError
 from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
+from simloop.runs.command_hooks import HookTimes
 
 _MS = 10**6
-Times: TypeAlias = dict[tuple[str, str], list[int]]
-"""Nanoseconds, by the point of a program and the hook there."""
 
 
-def hook_times(paths: Iterable[Path]) -> tuple[Times, int]:
+def hook_times(paths: Iterable[Path]) -> tuple[HookTimes, int]:
     """Return the times of hooks in sessions, of folders too, and how long these took together.
 
     Raises ScenarioError if no file has one.
     """
-    times, session_ns = Times(), 0
+    times, session_ns = HookTimes(), 0
     files = [one for path in paths for one in (sorted(path.rglob("*.jsonl")) or [path])]
     for path in files:
-        at_ns, known, summed = list[int](), set[str](), Times()
+        at_ns, known, summed = list[int](), set[str](), HookTimes()
         for _, line in RecordingFile.read(path).values():
             moment, uuid = time_ns(at(line, "timestamp")), word(line, "uuid")
             at_ns += [] if moment is None else [moment]

@@ -11,7 +11,7 @@ import msgspec
 from simloop.recordings import dialects
 from simloop.recordings.files import MOST_BYTES, RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
-from simloop.recordings.spans import Span, add_spans
+from simloop.recordings.spans import RecordedSpan, add_spans
 from simloop.recordings.vcr import unencoded
 
 _ZSTD = 93  # what inspect compresses with; the standard library reads it from Python 3.14 on
@@ -23,7 +23,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of the first sample with model events. Raises ScenarioError."""
     is_zip = file.data.startswith(b"PK\x03\x04")
     samples = _zipped(file) if is_zip else items(mapping(file.json()).get("samples"))
-    spans: list[Span] = []
+    spans: list[RecordedSpan] = []
     for sample in samples:
         if spans:
             recording.leave_out("a sample after the first: write it to a log of its own")
@@ -81,13 +81,13 @@ def _whole(file: RecordingFile, sample: Any, events: list[Any]) -> list[Any]:
     return [mapping(each) for each in msgspec.json.decode(whole)]
 
 
-def _span(event: Mapping[str, Any], recording: Recording) -> Span:
+def _span(event: Mapping[str, Any], recording: Recording) -> RecordedSpan:
     output, raw = event.get("output"), at(event, "call.response")
     told = dialects.reply_of(raw) if isinstance(raw, dict) else None
     retries, error = event.get("retries"), at(event, "error", "output.error")
     if isinstance(retries, int) and 0 < retries < MOST_BYTES:
         recording.leave_out("a failed attempt of which the log has the number alone", retries)
-    return Span(
+    return RecordedSpan(
         tool=word(event, "function") if event.get("event") == "tool" else "",
         call_id=word(event, "id"),
         result=event.get("result"),

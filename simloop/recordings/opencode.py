@@ -10,8 +10,8 @@ from simloop.messages import ToolMessage
 from simloop.recordings.dialects import assistant_of, usage_in
 from simloop.recordings.failures import ABORTED, failure_keys
 from simloop.recordings.files import MS, RecordingFile, at, items, mapping, time_ns, word
-from simloop.recordings.recording import Compacted, Recording
-from simloop.recordings.sessions import Session
+from simloop.recordings.recording import Recording, Shortened
+from simloop.recordings.sessions import RecordedSession
 
 _LOOP = "opencode@1.18.34"
 _START = "state.time.start"
@@ -30,7 +30,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
             steps.part(value.get("part"), at_ns)
     steps.close(None)
     steps.session.end()
-    if not any(isinstance(each, Compacted) for each in recording.records):
+    if not any(isinstance(each, Shortened) for each in recording.records):
         recording.loop = _LOOP
 
 
@@ -64,7 +64,7 @@ class _Steps:
     """The parts of the step that goes on."""
 
     def __init__(self, recording: Recording) -> None:
-        self.session, self._recording = Session(recording), recording
+        self.session, self._recording = RecordedSession(recording), recording
         self._begin(None)
 
     def _begin(self, at_ns: int | None) -> None:

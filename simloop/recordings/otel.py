@@ -11,7 +11,7 @@ from typing import Any
 from simloop.recordings.dialects import NAMES, parsed, reply_of, unwrapped, usage_in
 from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
-from simloop.recordings.spans import Span, add_spans
+from simloop.recordings.spans import RecordedSpan, add_spans
 
 _HINT = (
     "let the agent capture it: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, with "
@@ -32,9 +32,9 @@ def read(file: RecordingFile, recording: Recording) -> None:
             logs.setdefault(word(row, "spanId"), []).append(row)
         else:
             rows.append(row)
-    spans: list[Span] = []
+    spans: list[RecordedSpan] = []
     for row in rows:
-        span = Span(id=word(row, *_KNOWN["ids"]), parent=word(row, *_KNOWN["parents"]))
+        span = RecordedSpan(id=word(row, *_KNOWN["ids"]), parent=word(row, *_KNOWN["parents"]))
         times = (time_ns(at(row, *each)) for each in _KNOWN["times"])
         span.began_ns, span.first_ns, span.ended_ns = times
         kind = word(row, "run_type", "span_data.type", "type")
@@ -64,7 +64,7 @@ def _rows_in(file: RecordingFile, recording: Recording) -> Iterator[dict[str, An
                 yield each
 
 
-def _read_row(span: Span, row: Mapping[str, Any], kind: str) -> bool:
+def _read_row(span: RecordedSpan, row: Mapping[str, Any], kind: str) -> bool:
     """Fill in what a row of a trace store says; return whether it is a call."""
     asked, said = (parsed(at(row, *paths)) for paths in _KNOWN["row_sides"])
     span.failed = bool(row.get("error")) or row.get("level") == "ERROR"
@@ -82,7 +82,7 @@ def _read_row(span: Span, row: Mapping[str, Any], kind: str) -> bool:
     return kind in (*_KNOWN["model"], *_KNOWN["tool"])
 
 
-def _read_span(span: Span, row: Mapping[str, Any], logs: list[Any]) -> bool:
+def _read_span(span: RecordedSpan, row: Mapping[str, Any], logs: list[Any]) -> bool:
     """Fill in what the attributes and the events of a span say; return whether it is a call."""
     attributes = _attributes(parsed(row.get("attributes", row)))
     events = items(parsed(at(row, "events", "otel_events")))
@@ -136,7 +136,7 @@ def _event(given: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _read_failure(
-    span: Span, row: Mapping[str, Any], attributes: Mapping[str, Any], told: _Told
+    span: RecordedSpan, row: Mapping[str, Any], attributes: Mapping[str, Any], told: _Told
 ) -> None:
     code = at(row, "status.code", "status.status_code", "otel_status_code")
     kind = at(attributes, "http.response.status_code", "error.type")
@@ -146,7 +146,7 @@ def _read_failure(
         span.message = word({**row, **raised}, *_KNOWN["messages"])
 
 
-def _read_model(span: Span, attributes: Mapping[str, Any], told: _Told) -> None:
+def _read_model(span: RecordedSpan, attributes: Mapping[str, Any], told: _Told) -> None:
     asked = [
         {"role": name.split(".")[1], **each}
         for name, each in told

@@ -7,15 +7,15 @@ from simloop.messages import AssistantMessage, ToolMessage
 from simloop.recordings.dialects import messages_of, usage_in
 from simloop.recordings.failures import ABORTED, failure_keys
 from simloop.recordings.files import MS, RecordingFile, mapping, time_ns, word
-from simloop.recordings.recording import Compacted, ModelCall, Recording
-from simloop.recordings.sessions import Session, newest_branch
+from simloop.recordings.recording import ModelCall, Recording, Shortened
+from simloop.recordings.sessions import RecordedSession, newest_branch
 
 _LOOP = "pi@0.87.1"
 
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a session. Version 1 has no tree."""
-    session = Session(recording)
+    session = RecordedSession(recording)
     entries = [each for each in file.objects(recording) if word(each[1], "type") != "session"]
     branch = newest_branch(
         (line, word(value, "id"), [word(value, "parentId")]) for line, value in entries
@@ -35,7 +35,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
         recording.loop = _LOOP
 
 
-def _tell(session: Session, recording: Recording, entry: dict[str, Any]) -> None:
+def _tell(session: RecordedSession, recording: Recording, entry: dict[str, Any]) -> None:
     message = mapping(entry, "message")
     began_ns = time_ns(message.get("timestamp"), MS)
     at_ns = time_ns(entry.get("timestamp")) or began_ns
@@ -62,4 +62,4 @@ def _tell(session: Session, recording: Recording, entry: dict[str, Any]) -> None
 def _needs_another_loop(before: Any, record: Any) -> bool:
     """Return whether a record is a compaction or a retry, which the loop of pi does not make."""
     failed = isinstance(before, ModelCall) and before.message is None
-    return isinstance(record, Compacted) or (failed and isinstance(record, ModelCall))
+    return isinstance(record, Shortened) or (failed and isinstance(record, ModelCall))

@@ -28,7 +28,7 @@ class Prompt(Struct):
     begins: bool = False
 
 
-class Compacted(Struct):
+class Shortened(Struct):
     """A summary that took the place of all messages before it."""
 
     summary: str
@@ -68,7 +68,7 @@ class ServiceCall(Struct):
     route: Mapping[str, Any]
 
 
-Record = Prompt | Compacted | ModelCall | ToolRun | ServiceCall
+Record = Prompt | Shortened | ModelCall | ToolRun | ServiceCall
 
 
 class Recording(Struct):

@@ -24,12 +24,12 @@ from simloop.recordings.files import MS
 from simloop.recordings.recording import (
     NO_PROMPT,
     NO_TOOLS,
-    Compacted,
     ModelCall,
     Prompt,
     Record,
     Recording,
     ServiceCall,
+    Shortened,
     ToolRun,
 )
 from simloop.recordings.secrets import without_secrets
@@ -95,7 +95,7 @@ class _Maker:
         self._services: dict[str, list[Mapping[str, Any]]] = {}
         takes: Mapping[type[Record], Any] = {
             Prompt: self._prompt, ModelCall: self._call, ToolRun: self._result,
-            Compacted: self._compacted, ServiceCall: self._service,
+            Shortened: self._compacted, ServiceCall: self._service,
         }  # fmt: skip
         for record in recording.records:
             takes[type(record)](record)
@@ -153,7 +153,7 @@ class _Maker:
         if run.took_ns and run.took_ns >= MS:
             answer["takes"] = _time(run.took_ns)
 
-    def _compacted(self, record: Compacted) -> None:
+    def _compacted(self, record: Shortened) -> None:
         agent = self._agents[record.party]
         agent.sent.begin_anew()
         agent.summaries.append((sum(map(len, agent.runs)), record.summary))

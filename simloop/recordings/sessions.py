@@ -6,10 +6,10 @@ from typing import Any
 from simloop.messages import AssistantMessage, ToolMessage, Usage
 from simloop.recordings.exchanges import begun_keys, pace_of, reply_keys, usual_finish
 from simloop.recordings.failures import ABORTED
-from simloop.recordings.recording import NO_PROMPT, Compacted, ModelCall, Prompt, Recording, ToolRun
+from simloop.recordings.recording import NO_PROMPT, ModelCall, Prompt, Recording, Shortened, ToolRun
 
 
-class Session:
+class RecordedSession:
     """The records of one conversation, which a reader adds in the order of the session.
 
     `note` is a text that the program has written, for a run that begins without a prompt.
@@ -89,7 +89,7 @@ class Session:
         if not summary.strip():
             self._recording.leave_out("a compaction without a summary")
             return
-        self._records.append(Compacted(summary, self._party))
+        self._records.append(Shortened(summary, self._party))
         self._asked_ns = at_ns or self._asked_ns
 
 

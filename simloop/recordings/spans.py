@@ -18,7 +18,7 @@ from simloop.recordings.recording import NO_TOOLS, ModelCall, Recording, ToolRun
 _LEFT = re.compile(r"cancel|abort|\Aunfinished\Z|timed-out", re.IGNORECASE)
 
 
-class Span(Struct, kw_only=True):
+class RecordedSpan(Struct, kw_only=True):
     """One call: `asked`, `said`, `system`, `tools` and a tool's `result` are in any dialect.
 
     A tool's span has the name of its `tool`, and perhaps a `call_id`. `error` is a status or the
@@ -44,12 +44,12 @@ class Span(Struct, kw_only=True):
     ended_ns: int | None = None
 
 
-def add_spans(recording: Recording, spans: Iterable[Span], hint: str) -> None:
+def add_spans(recording: Recording, spans: Iterable[RecordedSpan], hint: str) -> None:
     """Add the records of spans. The hint is for a recording none of whose spans has a content."""
     ordered = sorted(spans, key=lambda span: span.began_ns or 0)
     around = {span.parent for span in ordered if not span.tool} - {""}
     calls: list[ModelCall] = []
-    runs: dict[str, list[Span]] = {}
+    runs: dict[str, list[RecordedSpan]] = {}
     for span in ordered:
         call = None
         if span.tool:
@@ -71,7 +71,7 @@ def add_spans(recording: Recording, spans: Iterable[Span], hint: str) -> None:
     _add_with_runs(recording, calls, runs)
 
 
-def _model_call(span: Span) -> ModelCall | None:
+def _model_call(span: RecordedSpan) -> ModelCall | None:
     system, messages = dialects.messages_of(span.asked)
     said = dialects.reply_of(span.said)
     if not any(each.text for each in messages) or (said is None and not span.failed):
@@ -94,7 +94,7 @@ def _model_call(span: Span) -> ModelCall | None:
 
 
 def _add_with_runs(
-    recording: Recording, calls: list[ModelCall], runs: dict[str, list[Span]]
+    recording: Recording, calls: list[ModelCall], runs: dict[str, list[RecordedSpan]]
 ) -> None:
     """Add the calls, and the results of tools with what their spans say of them."""
     made = [each for call in calls if call.message is not None for each in call.message.calls]

@@ -4,7 +4,7 @@ from simloop.messages import AssistantMessage
 from simloop.recordings.dialects import messages_of, reply_of, usage_in
 from simloop.recordings.files import RecordingFile, at, items, time_ns, word
 from simloop.recordings.recording import Recording
-from simloop.recordings.spans import Span, add_spans
+from simloop.recordings.spans import RecordedSpan, add_spans
 
 
 def read(file: RecordingFile, recording: Recording) -> None:
@@ -12,7 +12,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
     whole = file.json()
     listed = items(whole) or items(whole, "messages", "history")
     seconds = iter([at(step, "execution_time") for step in items(whole, "trajectory")])
-    spans: list[Span] = []
+    spans: list[RecordedSpan] = []
     for place, given in enumerate(listed):
         system, read = messages_of([given])
         if not (system or read):
@@ -21,7 +21,11 @@ def read(file: RecordingFile, recording: Recording) -> None:
             raw = at(given, "extra.response")
             told = reply_of(raw) if isinstance(raw, dict) else None
             finish, usage = told[1] if told else "", usage_in(at(raw, "usage"))
-            spans.append(Span(asked=listed[:place], said=[given], finish=finish, usage=usage))
+            spans.append(
+                RecordedSpan(asked=listed[:place], said=[given], finish=finish, usage=usage)
+            )
             took, calls = time_ns(next(seconds, None), 10**9), read[0].calls[:1]
-            spans += [Span(tool=c.name, call_id=c.id, began_ns=0, ended_ns=took) for c in calls]
+            spans += [
+                RecordedSpan(tool=c.name, call_id=c.id, began_ns=0, ended_ns=took) for c in calls
+            ]
     add_spans(recording, spans, "import the file as its agent has written it")

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from subprocess import PIPE
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,8 @@ EVENTS: Mapping[str, str] = {
     hooks.AFTER_TOOL_CALL: "PostToolUse",
 }
 """The events of Claude Code, by the hook points that are like them."""
+HookTimes: TypeAlias = dict[tuple[str, str], list[int]]
+"""The times of hooks in ns, by the point of a program and the hook there."""
 BLOCKED = 2
 """The exit status by which a hook forbids a call; its reason is on its standard error."""
 
