@@ -4,6 +4,7 @@ A recording is a stranger's file. Its size is bounded before and after unpacking
 object, and an error names the line.
 """
 
+import base64
 import gzip
 import io
 import re
@@ -24,7 +25,7 @@ from simloop.trace.storage import read_file
 
 MOST_BYTES = 200_000_000
 _MOST_DEPTH = 200
-_MOST_NODES = 5_000_000
+_MOST_EVENTS = 5_000_000
 _GZIP = b"\x1f\x8b"
 _START = re.compile(rb"^[\x1e, ]*[\[{]", re.MULTILINE)
 _TOO_LONG = "split it, or import the sessions that matter"
@@ -113,12 +114,13 @@ class RecordingFile:
     def yaml(self) -> Any:
         """Return the file as YAML. Raises ScenarioError, for a tag that makes an object too."""
         try:
-            return _Tree(self).read()
+            return _tree(self.data)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             problem = getattr(error, "problem", "") or "it cannot be parsed"
             line = 0 if mark is None else mark.line + 1
-            raise self.fail(f"this is no YAML: {problem}", line, _WHOLE) from None
+            told = problem if type(error) is yaml.MarkedYAMLError else f"this is no YAML: {problem}"
+            raise self.fail(told, line, _WHOLE) from None
 
 
 _WHOLE = "import the file as the recorder has written it"
@@ -198,71 +200,62 @@ def unpacked(data: bytes, path: str = "") -> bytes:
     return whole
 
 
-class _Tree:
-    """A YAML file, built from events: no recursion, no objects, shared anchors."""
+def _tree(data: bytes) -> Any:
+    """Return YAML, built from events: no recursion, no objects, shared anchors.
 
-    def __init__(self, file: RecordingFile) -> None:
-        self._file = file
-        self._open: list[tuple[Any, list[Any]]] = [(None, [])]  # the starts of nodes, with values
-        self._anchors: dict[str, Any] = {}
-        self._nodes = 0
-
-    def read(self) -> Any:
-        for event in yaml.parse(self._file.data, Loader=_C_LOADER):
-            self._take(event)
-        return self._open[0][1][0] if self._open[0][1] else None
-
-    def _take(self, event: Any) -> None:
+    Raises YAMLError.
+    """
+    waiting: list[tuple[Any, list[Any]]] = [(None, [])]  # the starts of nodes, with values
+    anchors: dict[str, Any] = {}
+    for number, event in enumerate(yaml.parse(data, Loader=_C_LOADER)):
+        if len(waiting) > _MOST_DEPTH + 1 or number > _MOST_EVENTS:
+            words = f"nested over {_MOST_DEPTH} deep, or has over {_MOST_EVENTS:,} parts"
+            raise _problem(f"it is {words}", event)
+        start: Any = event
         match event:
             case yaml.ScalarEvent():
-                self._put(self._scalar(event), event)
+                value = _scalar(event)
             case yaml.AliasEvent():
-                if event.anchor not in self._anchors:
-                    raise self._fail(f"the alias *{event.anchor} has no anchor", event)
-                self._put(self._anchors[event.anchor], event)
-            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
-                self._check_tag(event)
-                self._open.append((event, []))
-                if len(self._open) > _MOST_DEPTH + 1:
-                    raise self._fail(f"it is nested over {_MOST_DEPTH} deep", event)
+                if event.anchor not in anchors:
+                    raise _problem(f"the alias *{event.anchor} has no anchor", event)
+                value = anchors[event.anchor]
+            case yaml.CollectionStartEvent():
+                _check_tag(event)
+                waiting.append((event, []))
+                continue
             case yaml.SequenceEndEvent():
-                start, values = self._open.pop()
-                self._put(values, start)
+                start, value = waiting.pop()
             case yaml.MappingEndEvent():
-                start, values = self._open.pop()
-                self._put(dict(zip(map(_key, values[::2]), values[1::2], strict=True)), start)
+                start, values = waiting.pop()
+                value = dict(zip(map(_key, values[::2]), values[1::2], strict=True))
             case _:
-                pass
+                continue
+        if start.anchor:
+            anchors[start.anchor] = value
+        waiting[-1][1].append(value)
+    return waiting[0][1][0] if waiting[0][1] else None
 
-    def _put(self, value: Any, event: Any) -> None:
-        self._nodes += 1
-        if self._nodes > _MOST_NODES:
-            raise self._fail(f"it has over {_MOST_NODES:,} values", event)
-        if event.anchor:
-            self._anchors[event.anchor] = value
-        self._open[-1][1].append(value)
 
-    def _check_tag(self, event: Any) -> str:
-        tag = (event.tag or "").removeprefix("tag:yaml.org,2002:")
-        if tag not in ("", "!", "map", "seq", "binary", *_PLAIN_TAGS):
-            words = f"the tag {event.tag[:80]} makes an object, and recordings have none"
-            raise self._fail(words, event)
-        return tag
+def _problem(words: str, event: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=words, problem_mark=event.start_mark)
 
-    def _scalar(self, event: Any) -> Any:
-        tag = self._check_tag(event)
-        if tag == "binary":
-            try:
-                return yaml.SafeLoader("").construct_yaml_binary(yaml.ScalarNode(tag, event.value))
-            except yaml.YAMLError:
-                raise self._fail("this is no base64", event) from None
-        try:
-            return plain_value(event.value) if event.implicit[0] else event.value
-        except OverflowError:
-            raise self._fail("this number has more than 64 bits", event) from None
 
-    def _fail(self, message: str, event: Any) -> ScenarioError:
-        return self._file.fail(message, event.start_mark.line + 1, _WHOLE)
+def _check_tag(event: Any) -> str:
+    tag = (event.tag or "").removeprefix("tag:yaml.org,2002:")
+    if tag not in ("", "!", "map", "seq", "binary", *_PLAIN_TAGS):
+        raise _problem(f"the tag {event.tag[:80]} makes an object, and recordings have none", event)
+    return tag
+
+
+def _scalar(event: Any) -> Any:
+    is_binary = _check_tag(event) == "binary"
+    try:
+        plain = plain_value(event.value) if event.implicit[0] else event.value
+        return base64.b64decode(event.value) if is_binary else plain
+    except OverflowError:
+        raise _problem("this number has more than 64 bits", event) from None
+    except ValueError:
+        raise _problem("this is no base64", event) from None
 
 
 def _key(value: Any) -> Any:
