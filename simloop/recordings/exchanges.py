@@ -115,17 +115,11 @@ def _model_call(
     if read.size_reply:
         raise LeftOut("a request for a count of tokens")
     request = Request(number, "main", read.system_prompt, read.messages, read.tools)
-    call = ModelCall({}, None, request, began_ns=exchange.began_ns)
-    if exchange.status == 0:
-        call.reply = _LOST
-    elif exchange.status >= _FIRST_OF_NO_SUCCESS:
-        call.reply = _failure(exchange)
-    else:
-        _read_reply(call, form, exchange, read, storage)
-    if exchange.began_ns and exchange.took_ns:
-        call.ended_ns = exchange.began_ns + exchange.took_ns
-    call.reply = {**call.reply, **pace_of(0, exchange.wait_ns)}
-    return call
+    keys, message = _reply(form, exchange, read, storage)
+    began_ns, took_ns = exchange.began_ns, exchange.took_ns
+    ended_ns = began_ns + took_ns if began_ns and took_ns else None
+    paced = {**keys, **pace_of(0, exchange.wait_ns)}
+    return ModelCall(paced, message, request, began_ns=began_ns, ended_ns=ended_ns)
 
 
 def pace_of(began_ns: int | None, came_ns: int | None) -> dict[str, Any]:
@@ -135,28 +129,29 @@ def pace_of(began_ns: int | None, came_ns: int | None) -> dict[str, Any]:
     return {"pace": {"first_part": format_duration(took_ns // MS * MS)}} if in_time else {}
 
 
-def _read_reply(
-    call: ModelCall, form: WireFormat, exchange: HttpExchange, read: WireRequest, storage: Storage
-) -> None:
-    whole = whole_reply(form, exchange.body)
+_Told = tuple[Mapping[str, Any], AssistantMessage | None]
+"""A reply as the keys of a reply of a script, and its message if it has not failed."""
+
+
+def _reply(form: WireFormat, exchange: HttpExchange, read: WireRequest, storage: Storage) -> _Told:
+    text, status = exchange.body.decode("utf-8", "replace"), exchange.status
+    if status == 0:
+        return _LOST, None
+    if status >= _FIRST_OF_NO_SUCCESS:
+        body = mapping(json_value(text)) or text[:_MOST_OF_A_BODY]
+        return http_failure(status, exchange.headers[::-1], body=body), None
+    whole = whole_reply(form, text)
     if whole is None:
-        text = exchange.body.decode("utf-8", "replace")[:_MOST_OF_A_BODY]
-        call.reply = {"http": {"status": exchange.status, "body": text}}
-        return
-    call.reply, call.message = keys_of_reply(form, whole, exchange.status)
-    turn = getattr(read, "turn", None)
+        return {"http": {"status": status, "body": text[:_MOST_OF_A_BODY]}}, None
+    told, turn = keys_of_reply(form, whole, status), getattr(read, "turn", None)
     if turn is not None and word(whole, "id"):
         output = [{**each, "id": word(each, "id")} for each in items(whole, "output") if each]
         storage.keep(turn, {**whole, "output": output})
+    return told
 
 
-def keys_of_reply(
-    form: WireFormat, whole: Mapping[str, Any], status: int
-) -> tuple[Mapping[str, Any], AssistantMessage | None]:
-    """Return a reply as the keys of a reply of a script, and its message if it has not failed.
-
-    Raises WrongRequest.
-    """
+def keys_of_reply(form: WireFormat, whole: Mapping[str, Any], status: int) -> _Told:
+    """Return what a reply tells. Raises WrongRequest."""
     failure = whole.get("error")
     if not failure:
         told = form.reply(whole)
@@ -169,12 +164,11 @@ def keys_of_reply(
     return begun | {"error": error | ({"code": code} if code else {})}, None
 
 
-def whole_reply(form: WireFormat, body: bytes) -> Mapping[str, Any] | None:
+def whole_reply(form: WireFormat, text: str) -> Mapping[str, Any] | None:
     """Return the JSON of a reply, or the reply that its events make; None if it is neither.
 
     Raises WrongRequest for events that are none of the format.
     """
-    text = body.decode("utf-8", "replace")
     value = json_value(text)
     if isinstance(value, dict):
         return value
@@ -218,12 +212,6 @@ def begun_keys(keys: Mapping[str, Any]) -> dict[str, Any]:
 def usual_finish(message: AssistantMessage) -> str:
     """Return the finish reason of a reply whose recording has none."""
     return FinishReason.TOOL_CALLS if message.calls else FinishReason.STOP
-
-
-def _failure(exchange: HttpExchange) -> dict[str, Any]:
-    text = exchange.body.decode("utf-8", "replace")
-    body = mapping(json_value(text)) or text[:_MOST_OF_A_BODY]
-    return http_failure(exchange.status, exchange.headers[::-1], body=body)
 
 
 def _service_call(exchange: HttpExchange, address: str) -> ServiceCall:
