@@ -40,7 +40,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
     for party, lines in parties.items():
         session = RecordedSession(recording, party)
         for values in _told(lines, recording):
-            _tell(session, recording, values)
+            _tell(session, values)
         session.end()
 
 
@@ -73,11 +73,11 @@ def _told(lines: _Lines, recording: Recording) -> list[list[dict[str, Any]]]:
     return told
 
 
-def _tell(session: RecordedSession, recording: Recording, values: list[dict[str, Any]]) -> None:
+def _tell(session: RecordedSession, values: list[dict[str, Any]]) -> None:
     value, at_ns = values[-1], time_ns(values[-1].get("timestamp"))
     message = mapping(value, "message")
     if value["type"] == "user":
-        _tell_user(session, recording, value, at_ns)
+        _tell_user(session, value, at_ns)
     elif value["type"] == "assistant" and value.get("isApiErrorMessage") is True:
         keys = failure_keys(value.get("apiErrorStatus"), assistant_of(message).text)
         session.failure(keys, at_ns)
@@ -85,7 +85,8 @@ def _tell(session: RecordedSession, recording: Recording, values: list[dict[str,
         found = [items(one, "message.content") or [word(one, "message.content")] for one in values]
         said = assistant_of({"content": [*chain.from_iterable(found)]})
         if message.get("model") == "<synthetic>" or not (said.calls or said.text or said.reasoning):
-            recording.leave_out("a reply that the program has made up, or that says nothing")
+            words = "a reply that the program has made up, or that says nothing"
+            session.recording.leave_out(words)
             return
         usage, finish = usage_in(message.get("usage")), word(message, "stop_reason")
         session.reply(said, at_ns, finish=finish, usage=usage)
@@ -96,12 +97,10 @@ def _tell(session: RecordedSession, recording: Recording, values: list[dict[str,
         keys = failure_keys(kind, words, error.get("error"), error.get("headers"))
         session.failure(keys, at_ns, wait_ns)
     else:
-        recording.leave_out_type("a line of the program", word(value, "subtype"))
+        session.recording.leave_out_type("a line of the program", word(value, "subtype"))
 
 
-def _tell_user(
-    session: RecordedSession, recording: Recording, value: dict[str, Any], at_ns: int | None
-) -> None:
+def _tell_user(session: RecordedSession, value: dict[str, Any], at_ns: int | None) -> None:
     took_ns = time_ns(at(value, "toolUseResult.durationMs"), MS)
     for said in messages_of([{**mapping(value, "message"), "role": "user"}])[1]:
         if isinstance(said, ToolMessage):
@@ -112,6 +111,6 @@ def _tell_user(
             session.compacted(said.text, at_ns)
         elif value.get("isMeta") is True or _OF_PROGRAM.match(said.text):
             session.note = said.text
-            recording.leave_out("a message of the user that the program has written")
+            session.recording.leave_out("a message of the user that the program has written")
         else:
             session.prompt(said.text, at_ns)

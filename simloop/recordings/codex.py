@@ -41,7 +41,6 @@ def read(file: RecordingFile, recording: Recording) -> None:
 class _Rollout:
     def __init__(self, recording: Recording) -> None:
         self.session = RecordedSession(recording)
-        self._recording = recording
         self._prompt = ""  # that has no reply yet
         self._parts: list[Any] = []  # of the reply that goes on
         self._calls: list[Any] = []
@@ -66,7 +65,7 @@ class _Rollout:
             self._at_ns = at_ns
         elif kind == "message":
             self.session.note = said
-            self._recording.leave_out("what the program has written, or an event says too")
+            self.session.recording.leave_out("what the program has written, or an event says too")
         elif kind in _CALLS:
             name, given = word(item, "name") or kind.removesuffix("_call"), item.get(_CALLS[kind])
             given = {"input": given} if kind == "custom_tool_call" else given
@@ -79,7 +78,7 @@ class _Rollout:
             failed = mapping(given).get("success") is False
             self.session.result(ToolMessage(call_id, text, failed), at_ns)
         else:
-            self._recording.leave_out_type("an item", kind)
+            self.session.recording.leave_out_type("an item", kind)
 
     def event(self, event: dict[str, Any], at_ns: int | None) -> None:
         kind = word(event, "type")
@@ -99,7 +98,7 @@ class _Rollout:
             else:
                 self.session.failure(_failure(mapping(event, "error") or event), at_ns)
         else:
-            self._recording.leave_out_type("an event", kind)
+            self.session.recording.leave_out_type("an event", kind)
 
 
 def _failure(event: dict[str, Any]) -> dict[str, Any]:

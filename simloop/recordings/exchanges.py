@@ -77,7 +77,7 @@ def add_exchanges(
     calls: list[ModelCall] = []
     for each in given:
         try:
-            record = _record(read(each), formats, len(calls) + 1, storage)
+            record = _record(read(each), formats, storage)
         except LeftOut as left_out:
             recording.leave_out(str(left_out))
         else:
@@ -89,7 +89,7 @@ def add_exchanges(
 
 
 def _record(
-    exchange: HttpExchange, formats: Sequence[WireFormat], number: int, storage: Storage
+    exchange: HttpExchange, formats: Sequence[WireFormat], storage: Storage
 ) -> ModelCall | ServiceCall:
     request = exchange.request
     try:
@@ -102,19 +102,17 @@ def _record(
     form = next((one for one in formats if one.answers(request)), None)
     try:
         if form is not None:
-            return _model_call(form, exchange, number, storage)
+            return _model_call(form, exchange, storage)
     except WrongRequest as wrong:
         raise LeftOut(f"{request.method} {request.path}: {wrong}") from None
     return _service_call(exchange, address)
 
 
-def _model_call(
-    form: WireFormat, exchange: HttpExchange, number: int, storage: Storage
-) -> ModelCall:
+def _model_call(form: WireFormat, exchange: HttpExchange, storage: Storage) -> ModelCall:
     read = form.read(exchange.request)
     if read.size_reply:
         raise LeftOut("a request for a count of tokens")
-    request = Request(number, "main", read.system_prompt, read.messages, read.tools)
+    request = Request(1, "main", read.system_prompt, read.messages, read.tools)
     keys, message = _reply(form, exchange, read, storage)
     began_ns, took_ns = exchange.began_ns, exchange.took_ns
     ended_ns = began_ns + took_ns if began_ns and took_ns else None

@@ -16,7 +16,7 @@ class RecordedSession:
     """
 
     def __init__(self, recording: Recording, party: str = "") -> None:
-        self._recording, self._party, self._records = recording, party, recording.records
+        self.recording, self._party, self._records = recording, party, recording.records
         self._asked_ns: int | None = None  # of the next call of the model
         self._called_ns: dict[str, int | None] = {}
         self._prompt: Prompt | None = None  # that has no reply yet
@@ -25,9 +25,9 @@ class RecordedSession:
 
     def prompt(self, text: str, at_ns: int | None = None) -> None:
         if not text.strip():
-            self._recording.leave_out("a message of the user without a text")
+            self.recording.leave_out("a message of the user without a text")
         elif self._last is not None and self._last.message is not None:
-            self._recording.leave_out("a message of the user amid a run")
+            self.recording.leave_out("a message of the user amid a run")
         else:
             self.end()
             self._prompt = Prompt(text, self._party, at_ns, begins=True)
@@ -36,10 +36,10 @@ class RecordedSession:
     def end(self) -> None:
         """End the run that goes on, if one does: the user has stopped it, or the session ends."""
         if self._prompt is not None:
-            self._recording.leave_out("a prompt without a reply")
+            self.recording.leave_out("a prompt without a reply")
         elif self._last is not None and self._last.message is not None:
             words = "the end of a run amid its calls: a reply fails there as `aborted`"
-            self._recording.leave_out(words)
+            self.recording.leave_out(words)
             self.failure(ABORTED, None)
         self._prompt = self._last = None
 
@@ -87,7 +87,7 @@ class RecordedSession:
 
     def compacted(self, summary: str, at_ns: int | None) -> None:
         if not summary.strip():
-            self._recording.leave_out("a compaction without a summary")
+            self.recording.leave_out("a compaction without a summary")
             return
         self._records.append(Shortened(summary, self._party))
         self._asked_ns = at_ns or self._asked_ns
