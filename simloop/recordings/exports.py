@@ -54,12 +54,10 @@ def _trajectory(loop: str, party: str, records: Sequence[Record]) -> dict[str, A
             case _:
                 pass
     tools = [*map(definition, asked[0].tools)] if asked else []
-    return {
-        "schema_version": "ATIF-v1.7",
-        "trajectory_id": party or "main",
-        "agent": {"name": loop, "version": "0", "tool_definitions": tools},
-        "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
-    }
+    numbered = [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
+    agent = {"name": loop, "version": "0", "tool_definitions": tools}
+    known = {"schema_version": "ATIF-v1.7", "trajectory_id": party or "main"}
+    return {**known, "agent": agent, "steps": numbered}
 
 
 def _step(message: AssistantMessage, reply: Mapping[str, Any]) -> dict[str, Any]:

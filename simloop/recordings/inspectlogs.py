@@ -89,15 +89,10 @@ def _span(event: Mapping[str, Any], recording: Recording) -> RecordedSpan:
         recording.leave_out("a failed attempt of which the log has the number alone", retries)
     return RecordedSpan(
         tool=word(event, "function") if event.get("event") == "tool" else "",
-        call_id=word(event, "id"),
-        result=event.get("result"),
-        asked=event.get("input"),
+        call_id=word(event, "id"), result=event.get("result"), asked=event.get("input"),
         said=raw if told is not None and (told[0].text or told[0].calls) else output,
-        finish=told[1] if told is not None else "",
-        tools=event.get("tools"),
-        usage=dialects.usage_in(mapping(output).get("usage")),
-        failed=bool(error),
+        finish=told[1] if told is not None else "", tools=event.get("tools"),
+        usage=dialects.usage_in(mapping(output).get("usage")), failed=bool(error),
         message=word(error, "message") or (error if isinstance(error, str) else ""),
-        began_ns=time_ns(event.get("timestamp")),
-        ended_ns=time_ns(event.get("completed")),
-    )
+        began_ns=time_ns(event.get("timestamp")), ended_ns=time_ns(event.get("completed")),
+    )  # fmt: skip

@@ -68,9 +68,7 @@ class _Steps:
         self._begin(None)
 
     def _begin(self, at_ns: int | None) -> None:
-        self._parts: list[Any] = []
-        self._tools: list[Any] = []
-        self._began_ns = at_ns
+        self._parts, self._tools, self._began_ns = list[Any](), list[Any](), at_ns
 
     def part(self, part: Any, at_ns: int | None) -> None:
         match word(part, "type"):

@@ -76,9 +76,8 @@ class Recording(Struct):
 
     `lacks` are nouns for the comment in the scenario. `skipped` counts what was left out, by
     reason, and `removed` the secrets, by kind. `hint` is for one without a call of a model.
-    `system_prompt` and `tools` are those of a
-    format that has them apart from requests. `loop` is the design that behaves as the program that
-    has written it.
+    `system_prompt` and `tools` are those of a format that has them apart from requests. `loop` is
+    the design that behaves as the program that has written it.
     """
 
     name: str

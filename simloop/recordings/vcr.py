@@ -53,10 +53,9 @@ def _exchange(interaction: Mapping[str, Any]) -> HttpExchange:
 
 
 def _headers(given: Any) -> Headers:
-    pairs = given.items() if isinstance(given, dict) else ()
     return tuple(
         (str(name).lower(), str(value))
-        for name, values in pairs
+        for name, values in mapping(given).items()
         for value in (values if isinstance(values, list) else [values])
     )
 
@@ -112,9 +111,8 @@ _LIBRARIES = {"br": "brotli", "zstd": "zstandard"}
 
 
 def _by_library(data: bytes, encoding: str) -> bytes:
-    name = _LIBRARIES[encoding]
     try:
-        library = importlib.import_module(name)
+        library = importlib.import_module(_LIBRARIES[encoding])
     except ImportError:
         told = f"it is encoded as {encoding}: pip install 'agent-simloop[recordings]'"
         raise LeftOut(f"a body that cannot be read: {told}") from None
