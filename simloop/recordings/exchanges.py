@@ -74,18 +74,14 @@ def add_exchanges(
     """
     storage = Storage()
     formats = [make(WireOptions(), storage) for make in FORMATS]
-    calls: list[ModelCall] = []
+    found: list[ModelCall | ServiceCall] = []
     for each in given:
         try:
-            record = _record(read(each), formats, storage)
+            found.append(_record(read(each), formats, storage))
         except LeftOut as left_out:
             recording.leave_out(str(left_out))
-        else:
-            if isinstance(record, ModelCall):
-                calls.append(record)
-            else:
-                recording.records.append(record)
-    recording.records += unfolded(calls)
+    recording.records += [each for each in found if isinstance(each, ServiceCall)]
+    recording.records += unfolded([each for each in found if isinstance(each, ModelCall)])
 
 
 def _record(

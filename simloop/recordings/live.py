@@ -110,8 +110,7 @@ def _exchange(given: _Told) -> HttpExchange:
     last_ns = told.pieces[-1][0] if told.pieces else told.head_ns
     body = b"".join(piece for _, piece in told.pieces)
     wait_ns, took_ns = (ns // MS * MS for ns in (told.head_ns, last_ns))
-    told_ns = {"wait_ns": wait_ns, "took_ns": took_ns}
-    return HttpExchange(request, told.status, tuple(told.headers), body, **told_ns)
+    return HttpExchange(request, told.status, tuple(told.headers), body, None, wait_ns, took_ns)
 
 
 def _answer(told: RealAnswer) -> TimedAnswer:

@@ -26,7 +26,6 @@ from simloop.recordings.recording import (
     NO_TOOLS,
     ModelCall,
     Prompt,
-    Record,
     Recording,
     ServiceCall,
     Shortened,
@@ -93,7 +92,7 @@ class _Maker:
         self._open: dict[str, dict[str, Any]] = {}  # the answers that wait, by the ids of calls
         self._specs: dict[str, dict[str, Any]] = {}
         self._services: dict[str, list[Mapping[str, Any]]] = {}
-        takes: Mapping[type[Record], Any] = {
+        takes: Mapping[type, Any] = {
             Prompt: self._prompt, ModelCall: self._call, ToolRun: self._result,
             Shortened: self._compacted, ServiceCall: self._service,
         }  # fmt: skip

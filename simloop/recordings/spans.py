@@ -51,17 +51,17 @@ def add_spans(recording: Recording, spans: Iterable[RecordedSpan], hint: str) ->
     calls: list[ModelCall] = []
     runs: dict[str, list[RecordedSpan]] = {}
     for span in ordered:
-        call = None
         if span.tool:
             runs.setdefault(span.call_id or span.tool, []).append(span)
         elif span.id in around:
             recording.leave_out("a call of a model that is a span around another one")
         elif span.failed and _LEFT.search(span.error):
             recording.leave_out("a call of a model that was cancelled")
-        elif (call := _model_call(span)) is None:
+        elif call := _model_call(span):
+            calls.append(call)
+        else:
             which = "a failed call of a model" if span.failed else "a call of a model"
             recording.leave_out(f"{which} whose span has no messages")
-        calls += [call] if call else []
     if not calls:
         recording.hint = hint
         for each in runs.values():
