@@ -48,8 +48,8 @@ def command(
                 path = _path_of(session[0], roots[session[0]], target, several=len(roots) > 1)
                 _write(path, recording, scenario_text(scenario, comment), session[0])
             except SimloopError as error:
-                if isinstance(error, ScenarioError):
-                    error.path = error.path or session[0]
+                if isinstance(error, ScenarioError) and error.path in (None, "", session[0].name):
+                    error.path = session[0]
                 note(plain(str(error)))
                 worst = max(worst, error.exit_code)
     return worst

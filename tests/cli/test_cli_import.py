@@ -68,7 +68,9 @@ def test_a_file_that_is_no_recording_is_an_error_and_the_others_are_made(cli: Cl
 
 
 def test_a_session_without_a_reply_says_what_was_found(cli: Cli) -> None:
-    cli.file("a.jsonl", Lines().user("Hi").text)
-    result = cli("import", "a.jsonl")
+    Path("in").mkdir()
+    cli.file("in/a.jsonl", Lines().user("Hi").text)
+    result = cli("import", "in/a.jsonl")
     assert result.exit_code == 2
+    assert result.stderr.startswith("in/a.jsonl: this recording has no call of a model")
     assert "left out 1 time: a prompt without a reply" in result.stderr
