@@ -386,12 +386,12 @@ class Ledger:
         shrunk = entry.tokens_after < entry.tokens_before
         self.measured, self.is_late = (self.count, self.tokens), bool(self._maybe)
         self.is_sure = self.is_sure and not self._maybe
-        if self._settings.context is None:
-            if effect is not None and effect.marker:
-                self._restart(entry, effect)
-            else:
-                self._cut(entry)
-        says = effect is not None and (self._settings.context is not None or not effect.marker)
+        script = self._settings.context
+        if script is None and effect is not None and effect.marker:
+            self._restart(entry, effect)
+        elif script is None or not script[1]:  # a script of the moments alone
+            self._cut(entry)
+        says = effect is not None and (script is not None or not effect.marker)
         if says and shrunk and effect.then_say:  # type: ignore[union-attr]
             self._add(UserMessage(effect.then_say))  # type: ignore[union-attr]
 
