@@ -8,7 +8,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
@@ -57,9 +57,17 @@ class _SearchHere(Search):
 
 def searched(fault: Fault, number: int, seconds: float) -> Trial:
     """The arm that searches generated worlds, for so many seconds of computing."""
+    with ExitStack() as stack:
+        module = fault.loop.partition(":")[0]
+        if fault.part == "sdk" and in_module(importlib.import_module(module)):
+            # What the author of an agent states beside it, as `--invariants MODULE` does.
+            stack.callback(add_invariants(module))
+        return _searched(fault, number, seconds)
+
+
+def _searched(fault: Fault, number: int, seconds: float) -> Trial:
     loop = fault.given_loop()
     alone: RunOptions = {"loop": loop}
-    add_own_invariants(fault)
     with applied(fault):
         search = _SearchHere(
             loop, seed=number, scenarios=course_of(fault), breaches=fault.part == "agent"
@@ -84,13 +92,6 @@ def searched(fault: Fault, number: int, seconds: float) -> Trial:
             trial.replies = -1 if shrunk is None else len(shrunk.scenario.model)
         return trial
     return Trial(search.runs, search.cpu_s, alarms=tuple(alarms))
-
-
-def add_own_invariants(fault: Fault) -> None:
-    """Judge what the author of an agent states beside it, as `--invariants MODULE` does."""
-    module = fault.loop.partition(":")[0]
-    if fault.part == "sdk" and in_module(importlib.import_module(module)):
-        add_invariants(module)
 
 
 def course_of(fault: Fault) -> list[Scenario]:
