@@ -156,12 +156,15 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
-    written = files.written if files else {}
+    _report(sums, files.written if files else {}, output_format)
+    return 128 + came[0] if came else int(bool(sums.failures))
+
+
+def _report(sums: "Sums", written: Mapping[str, Path], output_format: str) -> None:
     if output_format == "json":
         out(report_json(sums, written))
     else:
         out_lines(report_lines(sums, written))
-    return 128 + came[0] if came else int(bool(sums.failures))
 
 
 def _words_of(sources: Sequence[str], declared: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""What the sessions of coding agents have in common: runs, their ends and times, no requests."""
+"""Sessions of coding agents have runs, with their ends and times, and no requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the world refuses: hosts and programs that are not there, and calls that leave a run.
+"""The world refuses hosts and programs that are not there, and calls that leave a run.
 
 A call for a host or a program fails as on a machine without them. Blocking sockets, forks and
 signals are refused. Other threads and debuggers are let through.
