@@ -53,6 +53,22 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+SEEN = [0]
+"""How many modules were loaded when their objects were last kept from the collector."""
+
+
+def pytest_runtest_setup() -> None:
+    """Keep it from the modules that a test has imported, as soon as the next one begins.
+
+    A run of an agent's own code ends with a collection. To go through the modules of an SDK takes
+    several times as long as the run itself.
+    """
+    if len(sys.modules) > SEEN[0] + 100:
+        gc.collect()
+        gc.freeze()
+        SEEN[0] = len(sys.modules)
+
+
 @pytest.fixture
 def few_objects() -> None:
     """Have a full collection in the test go through the objects that it makes, and no others."""
