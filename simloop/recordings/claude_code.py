@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from simloop.messages import ToolMessage
-from simloop.recordings.dialects import assistant_of, messages_of, usage_in
+from simloop.recordings.dialects import assistant_of, messages_in, usage_in
 from simloop.recordings.failures import failure_keys
 from simloop.recordings.files import MS, RecordingFile, at, items, mapping, time_ns, word
 from simloop.recordings.recording import Recording
@@ -102,7 +102,7 @@ def _tell(session: RecordedSession, values: list[dict[str, Any]]) -> None:
 
 def _tell_user(session: RecordedSession, value: dict[str, Any], at_ns: int | None) -> None:
     took_ns = time_ns(at(value, "toolUseResult.durationMs"), MS)
-    for said in messages_of([{**mapping(value, "message"), "role": "user"}])[1]:
+    for said in messages_in(mapping(value, "message"), "user"):
         if isinstance(said, ToolMessage):
             session.result(said, at_ns, took_ns)
         elif said.text.startswith(_INTERRUPTED):

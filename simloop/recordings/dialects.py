@@ -67,7 +67,7 @@ def _message(text: str) -> tuple[str, str, tuple[Message, ...]]:
     said = unwrapped(json_value(text))
     kind = word(said, "type").lower()
     role = _KNOWN["roles"].get(word(said, "role").lower() or kind, "")
-    return kind, role, tuple(_read(said, role)) if role else ()
+    return kind, role, tuple(messages_in(said, role)) if role else ()
 
 
 def _listed(given: Any) -> Iterator[Any]:
@@ -102,10 +102,13 @@ def unwrapped(value: Any) -> Mapping[str, Any]:
 
 def assistant_of(message: Mapping[str, Any]) -> AssistantMessage:
     """Return the reply that a message is."""
-    return next(each for each in _read(message, "assistant") if isinstance(each, AssistantMessage))
+    return next(
+        each for each in messages_in(message, "assistant") if isinstance(each, AssistantMessage)
+    )
 
 
-def _read(message: Mapping[str, Any], role: str) -> Iterator[Message]:
+def messages_in(message: Mapping[str, Any], role: str) -> Iterator[Message]:
+    """Yield the messages that one of a dialect is: a result of each tool, or one of its role."""
     texts, thoughts = list[str](), [word(message, "reasoning_content", "reasoning")]
     called = [*map(mapping, items(message, "tool_calls") or [message.get("function_call")])]
     called = [each for each in called if each]

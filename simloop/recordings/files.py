@@ -27,7 +27,7 @@ MOST_BYTES = 200_000_000
 _MOST_DEPTH = 200
 _MOST_EVENTS = 5_000_000
 _GZIP = b"\x1f\x8b"
-_START = re.compile(rb"^[\x1e, ]*[\[{]", re.MULTILINE)
+_START = re.compile(rb"\n[\x1e, ]*[\[{]")
 _TOO_LONG = "split it, or import the sessions that matter"
 _TOLD_EACH = 1_000
 MS, _NS_PER_S = 10**6, 10**9
@@ -87,7 +87,7 @@ class RecordingFile:
         The value of a line that is no JSON is None. Raises ScenarioError if there is no other.
         """
         data, line, is_json = self.data, 1, False
-        inner = (one.start() for one in _START.finditer(data, 1)) if _json(data) is None else ()
+        inner = (one.start() + 1 for one in _START.finditer(data)) if _json(data) is None else ()
         for start, end in pairwise(chain((0,), inner, (len(data),))):
             pieces = [data[start:end]]
             if (read := [*map(_json, pieces)]) == [None]:
@@ -138,17 +138,22 @@ def at(value: Any, *paths: str) -> Any:
 
     A path is a name, or names with dots between them; a number is a place in a list.
     """
-    return next((found for path in paths if (found := _at(value, path))), None)
+    for path in paths:
+        if found := _at(value, path):
+            return found
+    return None
 
 
 def _at(value: Any, path: str) -> Any:
     if isinstance(value, dict) and path in value:
         return value[path]
     for name in path.split("."):
-        if isinstance(value, list) and name.isdecimal():
-            value = value[int(name)] if int(name) < len(value) else None
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
         else:
-            value = value.get(name) if isinstance(value, dict) else None
+            return None
     return value
 
 
@@ -166,8 +171,10 @@ def items(value: Any, *paths: str) -> list[Any]:
 
 def word(value: Any, *paths: str) -> str:
     """Return the first text at one of the paths."""
-    found = (_at(value, path) for path in paths)
-    return next((each for each in found if isinstance(each, str) and each), "")
+    for path in paths:
+        if isinstance(found := _at(value, path), str) and found:
+            return found
+    return ""
 
 
 def time_ns(value: Any, unit_ns: int = 1) -> int | None:

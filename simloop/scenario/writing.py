@@ -6,8 +6,7 @@ The text, read again, gives an equal scenario; what no file can hold is refused.
 import contextlib
 import io
 import re
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain, count
 from math import isinf, isnan
@@ -49,10 +48,12 @@ _SPREAD = frozenset(
 
 # What PyYAML would write without quotes, but other readers or people may take for something else.
 _UNCLEAR = re.compile(r"[-?:,\[\]{}#&*!|>'\"%@`~=<.]|[yYnN]$|[\d:.]+$")
+_PERHAPS_UNCLEAR = re.compile(r"\A[^A-Za-z]|[,?\[\]{}:#\\\"]")
 _SPELLED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_TO_SPELL = re.compile(rf'[\\"\n\t\r]|{HIDDEN.pattern}')
+_TO_SPELL = re.compile(rf'[\\"\n\t\r{HIDDEN.pattern[1:]}')
 _FOLDED = re.compile(r"[!-~]+( [!-~]+)+")
-_NOT_IN_A_BLOCK = re.compile(rf"\A[ \n]|\t|[ ]$|\n\n\Z|\r|{HIDDEN.pattern}", re.MULTILINE)
+_NOT_IN_A_BLOCK = re.compile(rf"[\t\r{HIDDEN.pattern[1:]}")
+_BEFORE_A_LINE = re.compile(r"\n(?!\n)")  # that is not empty
 
 
 def scenario_text(scenario: Scenario, comment: str = "", schema: str = SCHEMA_FILE) -> str:
@@ -61,7 +62,7 @@ def scenario_text(scenario: Scenario, comment: str = "", schema: str = SCHEMA_FI
     lines += [f"# {HIDDEN.sub(_spell, escape(line))}".rstrip() for line in comment.splitlines()]
     try:
         for key, value in content(scenario).items():
-            lines += _entry(key, value, 0, spread=key in _SPREAD)
+            _add_entry(lines, key, value, 0, 0 if key in _SPREAD else _WIDTH)
     except ScenarioError as error:
         error.path = error.path or scenario.path or None
         raise
@@ -77,79 +78,92 @@ def content(scenario: Scenario) -> dict[str, Any]:
     return dict(sorted(whole.items(), key=lambda pair: _ORDER[pair[0]]))
 
 
-def entry_lines(key: str, value: Any, indent: int) -> Iterator[str]:
-    """Yield a key and its value, whose items stand on lines of their own. Raises ScenarioError."""
-    return _entry(key, value, indent, spread=True)
+def entry_lines(key: str, value: Any, indent: int) -> list[str]:
+    """Return a key and its value, whose items stand on lines of their own. Raises ScenarioError."""
+    lines: list[str] = []
+    _add_entry(lines, key, value, indent, 0)
+    return lines
 
 
-def _entry(key: str, value: Any, indent: int, *, spread: bool = False) -> Iterator[str]:
+def _add_entry(lines: list[str], key: str, value: Any, indent: int, most: int = _WIDTH) -> None:
     pad, name = " " * indent, _scalar(key, flow=False)
     if len(name) > _LONGEST_KEY:
-        yield f"{pad}? {name}"
+        lines.append(f"{pad}? {name}")
         name = ""
-    yield from _value(f"{pad}{name}:", value, indent, spread=spread)
+    _add_value(lines, f"{pad}{name}:", value, indent, most)
 
 
-def _value(head: str, value: Any, indent: int, *, spread: bool = False) -> Iterator[str]:
-    short = None if spread and value else _inline(value, flow=False)
-    fits = short is not None and len(head) + 1 + len(short) <= _WIDTH
-    if isinstance(value, str) and not fits and _FOLDED.fullmatch(value):
-        yield f"{head} >-"
-        width = max(_WIDTH // 2, _WIDTH - indent - 2)
-        lines = textwrap.wrap(value, width, break_long_words=False, break_on_hyphens=False)
-        yield from (" " * (indent + 2) + line for line in lines)
-    elif fits or (short is not None and (_is_scalar(value) or not value)):
-        yield f"{head} {short}"
-    elif isinstance(value, str):
-        yield f"{head} |" if value.endswith("\n") else f"{head} |-"
-        lines = value.removesuffix("\n").split("\n")
-        yield from (" " * (indent + 2) + line if line else "" for line in lines)
-    elif isinstance(value, Mapping):
-        yield head
-        for key, each in value.items():
-            yield from _entry(key, each, indent + 2)
+def _add_value(lines: list[str], head: str, value: Any, indent: int, most: int) -> None:
+    """Add a value after its head, on the same line if that has at most so many characters."""
+    room = most - len(head) - 1
+    if isinstance(value, str):
+        lines.append(_text(head, value, indent + 2, room))
+    elif (short := _inline(value, room)) is not None:
+        lines.append(f"{head} {short}")
     else:
-        yield head
+        lines.append(head)
         for each in value:
-            yield from _item(each, indent + 2)
+            if isinstance(value, dict):
+                _add_entry(lines, each, value[each], indent + 2)
+            else:
+                _add_item(lines, each, indent + 2)
 
 
-def _item(value: Any, indent: int) -> Iterator[str]:
-    pad = " " * indent
-    short = _inline(value, flow=False)
-    one_key = isinstance(value, Mapping) and len(value) == 1
-    if short is not None and not one_key and len(pad) + 2 + len(short) <= _WIDTH:
-        yield f"{pad}- {short}"
-    elif isinstance(value, Mapping) and value:
-        first, *others = (
-            line for key, each in value.items() for line in _entry(key, each, indent + 2)
-        )
-        yield f"{pad}- {first.lstrip(' ')}"
-        yield from others
+def _add_item(lines: list[str], value: Any, indent: int) -> None:
+    start, head, is_mapping = len(lines), f"{' ' * indent}-", isinstance(value, dict)
+    _add_value(lines, head, value, indent, 0 if is_mapping and len(value) == 1 else _WIDTH)
+    if is_mapping and lines[start] == head:
+        lines[start : start + 2] = [f"{head} {lines[start + 1].lstrip(' ')}"]
+
+
+def _text(head: str, text: str, indent: int, room: int) -> str:
+    """Return a text after its head: on one line, or on lines of its own."""
+    pad = "\n" + " " * indent
+    if _is_block(text):
+        lines = pad + _BEFORE_A_LINE.sub(pad, text.removesuffix("\n"))
+        return f"{head} |{lines}" if text.endswith("\n") else f"{head} |-{lines}"
+    short = "" if len(text) > room else _scalar(text, flow=False)
+    if (not short or len(short) > room) and _FOLDED.fullmatch(text):
+        width = max(_WIDTH // 2, _WIDTH - indent)
+        return pad.join((f"{head} >-", *re.findall(rf"(.{{1,{width}}}|[^ ]+)(?: |$)", text)))
+    return f"{head} {short or _scalar(text, flow=False)}"
+
+
+def _is_block(text: str) -> bool:
+    """Return whether a text is better shown on lines of its own, and can be."""
+    if "\n" not in text or text[0] in " \n" or text.endswith((" ", "\n\n")) or " \n" in text:
+        return False
+    return text.replace("\n", "").isprintable() or not _NOT_IN_A_BLOCK.search(text)
+
+
+def _inline(value: Any, room: int) -> str | None:
+    """Return the value on one line; None if it takes more room, or has a text that is a block.
+
+    A value without items has all the room that it takes.
+    """
+    if isinstance(value, str):
+        return None if len(value) > room or _is_block(value) else _scalar(value, flow=True)
+    if isinstance(value, dict):
+        marks, named = "{}", [(f"{_scalar(key, flow=True)}: ", value[key]) for key in value]
+    elif isinstance(value, list | tuple):
+        marks, named = "[]", [("", each) for each in value]
     else:
-        yield from _value(f"{pad}-", value, indent)
-
-
-def _inline(value: Any, *, flow: bool) -> str | None:
-    """Return the value on one line; None if a text in it is better shown as a block."""
-    if _is_scalar(value):
-        block = isinstance(value, str) and "\n" in value and not _NOT_IN_A_BLOCK.search(value)
-        return None if block else _scalar(value, flow=flow)
-    if isinstance(value, Mapping):
-        pairs = [(_scalar(key, flow=True), _inline(each, flow=True)) for key, each in value.items()]
-        if any(each is None or len(key) > _LONGEST_KEY for key, each in pairs):
+        return _scalar(value, flow=True)
+    parts: list[str] = []
+    for name, each in named:
+        room -= len(name) + 2
+        short = _inline(each, room)
+        room -= len(short or "")
+        if short is None or room < 0:
             return None
-        return f"{{{', '.join(f'{key}: {each}' for key, each in pairs)}}}"
-    items = [_inline(each, flow=True) for each in value]
-    return None if None in items else f"[{', '.join(filter(None, items))}]"
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str) or not isinstance(value, Mapping | Sequence)
+        parts.append(name + short)
+    return f"{marks[0]}{', '.join(parts)}{marks[1]}"
 
 
 def _scalar(value: Any, *, flow: bool) -> str:
     match value:
+        case str():
+            return value if _is_plain(value, flow=flow) else _quoted(value)
         case None:
             return "null"
         case bool():
@@ -162,15 +176,15 @@ def _scalar(value: Any, *, flow: bool) -> str:
             return f"{value}".replace("inf", ".inf").replace("nan", ".nan")
         case float():
             return repr(value)
-        case str():
-            return value if _is_plain(value, flow=flow) else _quoted(value)
     raise _unwritable(f"a {type(value).__name__} is no value of a file", "write what JSON has")
 
 
 @lru_cache(maxsize=4_000)  # a text is looked at on each level that may fit on one line
 def _is_plain(text: str, *, flow: bool) -> bool:
-    if not text or _UNCLEAR.match(text) or "\n" in text or _TO_SPELL.search(text):
+    if not text or _UNCLEAR.match(text) or _TO_SPELL.search(text):
         return False
+    if _FOLDED.fullmatch(text) and not _PERHAPS_UNCLEAR.search(text):
+        return True  # as `analyze_scalar` finds too, which takes 20 times as long
     analysis = _analyst.analyze_scalar(text)
     plain = analysis.allow_flow_plain if flow else analysis.allow_block_plain
     kind = _resolver.resolve(yaml.ScalarNode, text, (True, False))
@@ -185,11 +199,11 @@ _analyst: Any = Emitter(io.StringIO(), allow_unicode=True)
 
 
 def _quoted(text: str) -> str:
-    in_double = f'"{_TO_SPELL.sub(_spell, text)}"'
-    in_single = f"'{text}'"
     marks = text.count('"') + text.count("\\")
+    is_simple = not marks and text.isprintable()
+    in_double = f'"{text}"' if is_simple else f'"{_TO_SPELL.sub(_spell, text)}"'
     only_marks = marks > 0 and len(in_double) == len(text) + marks + 2 and not HIDDEN.search(text)
-    return in_single if "'" not in text and only_marks else in_double
+    return f"'{text}'" if "'" not in text and only_marks else in_double
 
 
 def _spell(match: re.Match[str]) -> str:
