@@ -16,17 +16,7 @@ from simloop.kernel.errorclass import ErrorClass, class_of_status
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
 from simloop.messages import Fault, FinishReason, Outcome
-from simloop.trace.entries import (
-    Ended,
-    LeftBehind,
-    LockHeld,
-    LoopBlocked,
-    Prompt,
-    Queued,
-    Request,
-    RequestRefused,
-    ToolResult,
-)
+from simloop.trace import entries
 from simloop.trace.facts import Facts, ReceivedReply
 from simloop.trace.kinds import clock
 from simloop.virtual.clock.instants import EPOCH_NS
@@ -45,7 +35,7 @@ _MISTAKES = {
     "AssertionError", "AttributeError", "IndexError", "JSONDecodeError", "KeyError", "NameError",
     "RecursionError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
 }  # fmt: skip
-_SPENDING = (Prompt, Request, ToolResult, Ended)
+_SPENDING = (entries.Prompt, entries.Request, entries.ToolResult, entries.Ended)
 _FAILING = 25  # useless replies in a row
 _OF_SERVERS = frozenset({500, 503})
 _OF_BOUNDS = ("limit", "maximum", "max_", "exceed", "too many", "after so many")
@@ -88,7 +78,7 @@ def reply_before(facts: Facts, entry: Any) -> ReceivedReply | None:
 
     There is none before the first one, and for an entry that is no main request.
     """
-    if type(entry) is not Request or entry.purpose != "main" or facts.previous is None:
+    if type(entry) is not entries.Request or entry.purpose != "main" or facts.previous is None:
         return None
     return facts.replies.get(facts.previous.number)
 
@@ -105,7 +95,7 @@ def _ms(ns: int) -> str:
 @invariant(
     "An agent waits before a retry as long as its declared policy requires for this failure.",
     "BUGS.md C1, C2, C3",
-    sees=[Prompt, Request],
+    sees=[entries.Prompt, entries.Request],
     needs=[Need.AGENT, Need.RETRY],
 )
 def agent_backoff_matches_policy(subject: Subject) -> Watch:
@@ -118,7 +108,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
     failures: defaultdict[int, tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
     while True:
         entry = yield
-        if type(entry) is Prompt:
+        if type(entry) is entries.Prompt:
             failures.clear()
         reply = reply_before(facts, entry)
         if reply is None:
@@ -150,7 +140,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
     "An agent retries no earlier than the Retry-After of the failure allows, and within an hour, "
     "unless the failure asks for a longer wait.",
     "BUGS.md C1, C3",
-    sees=[Request],
+    sees=[entries.Request],
 )
 def retry_after_respected(subject: Subject, entry: Any) -> str:
     """A longer wait is a wait in the wrong unit, or a backoff without a cap.
@@ -183,15 +173,13 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
 @of_agents(
     "An agent makes at most two retries in a row without a wait.",
     "BUGS.md C1, A11",
-    sees=[Prompt, MainRequest],
+    sees=[MainRequest],
 )
 def repeated_retries_wait(subject: Subject) -> Watch:
     """Two immediate retries may help after a lost connection; three in a row do harm."""
     facts, at_once = subject.facts, Counter[int]()
     while True:
         entry = yield
-        if type(entry) is Prompt:
-            continue
         reply = reply_before(facts, entry)
         is_retry = reply is not None and reply.fault is not None and facts.goes_on
         if not (is_retry and reply and entry.at_ns <= reply.at_ns):
@@ -206,7 +194,7 @@ def repeated_retries_wait(subject: Subject) -> Watch:
 @of_agents(
     "An agent does not repeat a request that failed permanently.",
     "BUGS.md C7, B15, C1",
-    sees=[Request],
+    sees=[entries.Request],
 )
 def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     """A bad request or a wrong key fails again, unless its words tell of a rate limit.
@@ -237,7 +225,7 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
 @of_agents(
     "A run of an agent does not fail by a mistake in its code, such as a KeyError.",
     "BUGS.md D16, D17, D18",
-    sees=[ToolResult, Ended],
+    sees=[entries.ToolResult, entries.Ended],
 )
 def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
     """A model may call a tool that does not exist, or write arguments that are no JSON.
@@ -245,7 +233,7 @@ def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
     An agent that means to give up raises an error that says so. A scenario may expect the failure.
     An `assert` of a tool that fails is a mistake also where the agent tells the model of it.
     """
-    if type(entry) is ToolResult:
+    if type(entry) is entries.ToolResult:
         is_broken = entry.is_error and entry.text.startswith("Error: AssertionError")
         return f"the tool {entry.name!r} of call {entry.call_id!r}: {entry.text:.160}" * is_broken
     cause = entry.message.removeprefix("Error: ")
@@ -279,10 +267,10 @@ class _Spent:
 
     def read(self, entry: Any) -> None:
         """Count the reply before a main request, or before the end of a run that fails."""
-        if type(entry) is ToolResult:
+        if type(entry) is entries.ToolResult:
             self.results += 1
             self.has_failed |= entry.is_error
-        elif type(entry) is Request:
+        elif type(entry) is entries.Request:
             self.failing = self.failing + 1 if self.has_failed else 0
             self.results, self.has_failed = 0, False
             if self.offers and self.facts.previous and not self.facts.previous.tools:
@@ -290,7 +278,7 @@ class _Spent:
             else:
                 self._add(reply_before(self.facts, entry), retried=not self.facts.added)
             self.offers |= bool(self.facts.request and self.facts.request.tools)
-        elif type(entry) is Ended:
+        elif type(entry) is entries.Ended:
             self._add(self.facts.reply, retried=True)
 
     def _add(self, reply: ReceivedReply | None, *, retried: bool) -> None:
@@ -331,7 +319,7 @@ def _spent(subject: Subject, entry: Any) -> _Spent:
     """Return the count that the invariants on limits share, after they have seen an entry."""
     facts, prompt = subject.facts, subject.facts.prompt
     its = facts.conversation
-    if type(entry) is ToolResult:
+    if type(entry) is entries.ToolResult:
         its = facts.conversation_of.get(facts.asked.get(entry.call_id, 0), its)
     key = "spent", prompt.seq if prompt else -1, its
     spent: _Spent = subject.shared.get(key) or subject.shared.setdefault(key, _Spent(subject))
@@ -350,7 +338,7 @@ def _spent(subject: Subject, entry: Any) -> _Spent:
 def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
     """Each reply counts as a step, and each failed or useless reply also as an error."""
     spent = _spent(subject, entry)
-    if type(entry) is not Request or entry.purpose != "main" or not spent.limit:
+    if type(entry) is not entries.Request or entry.purpose != "main" or not spent.limit:
         return ""
     return (
         f"request {entry.number} is sent after {spent.steps} steps and {spent.errors} errors; "
@@ -373,7 +361,11 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     """
     spent, facts, policy = _spent(subject, entry), subject.facts, subject.retry
     reply = facts.reply if len(facts.conversations) == 1 else None
-    if type(entry) is not Ended or entry.outcome is not Outcome.FAILED or facts.stop is not None:
+    if (
+        type(entry) is not entries.Ended
+        or entry.outcome is not Outcome.FAILED
+        or facts.stop is not None
+    ):
         return ""
     if reply is None or facts.request is None:
         return ""
@@ -409,7 +401,7 @@ def _can_be_retried(
 @invariant(
     "A run of an agent that declares `max_error_count` is not completed by an empty reply.",
     "BUGS.md C6, E8",
-    sees=[Ended],
+    sees=[entries.Ended],
     needs=[Need.AGENT, Need.LIMITS],
 )
 def no_empty_answers(subject: Subject, entry: Any) -> str:
@@ -427,7 +419,7 @@ def no_empty_answers(subject: Subject, entry: Any) -> str:
 @of_agents(
     "A further prompt reaches the model: its run does not fail before it sends a request.",
     "BUGS.md D1, D2, E9; pydantic-ai #4728, #7977",
-    sees=[Prompt, Request, RequestRefused, Ended],
+    sees=[entries.Prompt, entries.Request, entries.RequestRefused, entries.Ended],
 )
 def further_prompts_reach_the_model(subject: Subject) -> Watch:
     """A call without a result, or half a reply, may make a conversation unusable for ever.
@@ -437,11 +429,11 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
     asked = is_asked = False
     while True:
         entry = yield
-        if type(entry) is Prompt:
+        if type(entry) is entries.Prompt:
             is_asked = False
-        elif type(entry) is Request:
+        elif type(entry) is entries.Request:
             asked = is_asked = True
-        elif type(entry) is RequestRefused:
+        elif type(entry) is entries.RequestRefused:
             is_asked = True
         elif entry.outcome is Outcome.FAILED and asked and not is_asked and not subject.facts.stop:
             prompt = subject.facts.prompt
@@ -452,8 +444,8 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
 @of_agents(
     "An agent does not fail after the model has answered.",
     "BUGS.md D16, D17, E4",
-    sees=[Prompt, Queued, Ended],
-    begins=[Queued, Ended],
+    sees=[entries.Prompt, entries.Queued, entries.Ended],
+    begins=[entries.Queued, entries.Ended],
 )
 def no_failure_after_an_answer(subject: Subject) -> Watch:
     """A reply with text and without calls, also half ones, which ended by itself, is an answer.
@@ -464,8 +456,8 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
     said: set[str] = set()
     while True:
         entry = yield
-        if type(entry) is not Ended:
-            said = said | {entry.text} if type(entry) is Queued else set()
+        if type(entry) is not entries.Ended:
+            said = said | {entry.text} if type(entry) is entries.Queued else set()
             continue
         replies, request = facts.last_replies(), facts.request
         if request is not None and said - {message.text for message in request.messages}:
@@ -487,7 +479,7 @@ def is_answer(reply: ReceivedReply) -> bool:
 @of_agents(
     "An agent without limits gives up after 25 useless replies in a row.",
     "BUGS.md A1, A2, A7, A10, A13, A15, C1",
-    sees=[Prompt, Request],
+    sees=[entries.Prompt, entries.Request],
 )
 def agent_stops_without_progress(subject: Subject) -> Watch:
     """The bound holds in the place of `max_steps` and `max_error_count`, if neither is declared."""
@@ -496,7 +488,7 @@ def agent_stops_without_progress(subject: Subject) -> Watch:
         return ""
     while True:
         entry = yield
-        if type(entry) is Prompt:
+        if type(entry) is entries.Prompt:
             failing.clear()
         reply = reply_before(facts, entry)
         if reply is None:
@@ -511,9 +503,9 @@ def agent_stops_without_progress(subject: Subject) -> Watch:
 @of_agents(
     "An agent does not block the event loop for a second or more.",
     "asyncio, Running Blocking Code",
-    sees=[LoopBlocked],
+    sees=[entries.LoopBlocked],
 )
-def event_loop_not_blocked(_: Subject, entry: LoopBlocked) -> str:
+def event_loop_not_blocked(_: Subject, entry: entries.LoopBlocked) -> str:
     """While the loop is blocked, no other task runs, and no timeout or abort can end the call.
 
     Shorter calls are not in the trace: a program that polls, or takes a lock, blocks for moments.
@@ -524,9 +516,9 @@ def event_loop_not_blocked(_: Subject, entry: LoopBlocked) -> str:
 @of_agents(
     "No thread of an agent waits while it holds a lock that another thread waits for.",
     "threading, Lock Objects",
-    sees=[LockHeld],
+    sees=[entries.LockHeld],
 )
-def no_lock_held_while_waiting(_: Subject, entry: LockHeld) -> str:
+def no_lock_held_while_waiting(_: Subject, entry: entries.LockHeld) -> str:
     """Work that is to be done side by side is then done one after the other."""
     held = f"the thread that held it waited at {entry.place}"
     return f"a thread waits {clock(entry.took_ns)} for a lock, and {held}"
@@ -535,9 +527,9 @@ def no_lock_held_while_waiting(_: Subject, entry: LockHeld) -> str:
 @of_agents(
     "No task of an agent fails without any code that looks at its exception.",
     "asyncio, Detect never-retrieved exceptions",
-    sees=[LeftBehind],
+    sees=[entries.LeftBehind],
 )
-def no_failure_unseen(_: Subject, entry: LeftBehind) -> str:
+def no_failure_unseen(_: Subject, entry: entries.LeftBehind) -> str:
     """The agent goes on without the work of the task, and only a log tells of it, or nothing."""
     if entry.what != "exception":
         return ""

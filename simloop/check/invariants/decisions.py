@@ -137,10 +137,6 @@ def closed_by(course: Course) -> ReplyFacts | None:
     return state.reply if type(state) is ClosingStep else None
 
 
-def _is_answer(reply: ReplyFacts) -> bool:
-    return reply.finish is FinishReason.STOP and reply.text and not reply.calls
-
-
 @invariant(
     "A complete answer of the model completes the run if no message is queued.",
     "BUGS.md A3, E2",
@@ -149,7 +145,9 @@ def _is_answer(reply: ReplyFacts) -> bool:
 def answers_complete_runs(subject: Subject, entry: Any) -> str:
     """The answer completes the run even if it reaches a limit."""
     reply, state = closed_by(subject.course), subject.course.run.state
-    if reply is None or not _is_answer(reply) or entry.signal != signals.StepClosed():
+    if reply is None or reply.finish is not FinishReason.STOP or not reply.text or reply.calls:
+        return ""
+    if entry.signal != signals.StepClosed():
         return ""  # unless the user has said something more
     if type(state) is Finished and state.outcome is not Outcome.COMPLETED:
         return f"the run ends as {state.outcome} after a complete answer"

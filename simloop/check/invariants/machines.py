@@ -84,9 +84,7 @@ def _unnamed(run: Run, subject: Subject, bounds: Mapping[str, Bound]) -> str:
             return f"{limit} ends the run, and is no limit of the machine"
     elif outcome in (Outcome.MAX_STEPS, Outcome.TOO_MANY_ERRORS, Outcome.TIMED_OUT):
         return f"the run ends as {outcome} without the limit"
-    elif outcome is Outcome.CONTEXT_LIMIT and course.signal != signals.ContextCompacted(
-        shrunk=False
-    ):
+    elif outcome is Outcome.CONTEXT_LIMIT and course.signal != _IN_VAIN:
         return "the run ends at its context limit, and a compaction was not tried"
     return ""
 

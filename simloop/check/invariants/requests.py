@@ -6,7 +6,7 @@ conversations, so it must obey the law only in a request that continues the requ
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
@@ -246,7 +246,8 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         if asked is None or reply is None:
             continue
         known, asked = {*asked.messages}.difference(told), None
-        new = [each for each in request.messages if not _is_old(each, known, said)]
+        users = (each for each in request.messages if type(each) is UserMessage)
+        new = [each for each in users if each not in known and each.text not in said]
         fault = reply.fault
         signs = () if fault is None else (str(fault.status or fault.code), fault.message)
         is_told = any(sign in each.text for each in new for sign in signs if sign)
@@ -258,11 +259,6 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
             text = new[0].text
             return f"request {entry.number} has {text!r:.80} for its history: the summary {why}"
         told += new
-
-
-def _is_old(message: Message, known: Collection[Message], said: Collection[str]) -> bool:
-    is_prompt = message.text in said
-    return type(message) is not UserMessage or message in known or is_prompt
 
 
 @invariant(
