@@ -23,7 +23,7 @@ from simloop.kernel.signals import Signal
 from simloop.messages import AssistantMessage, Fault, FinishReason, Outcome, Queue, UserMessage
 from simloop.trace import entries
 from simloop.virtual.clock.instants import EPOCH_NS
-from simloop.virtual.clock.timeouts import GRACE_MS, Timeouts
+from simloop.virtual.clock.timeouts import GRACE_MS, Timeout
 from simloop.world.model_port import RecordedStream
 from simloop.world.world import World
 
@@ -347,7 +347,7 @@ class EffectHandlers:
             return
         self.text = reply.text or self.text
         why = _STOPPED.get(outcome, "Error: not executed, the run ended")
-        with Timeouts(self._loop).after(GRACE_MS):  # for what callbacks make of it
+        with Timeout.after(self._loop, GRACE_MS):  # for what callbacks make of it
             await self.stop_tools()
             await self._tool_calls.settle(why)
         if reply.finish is None and not self._settings.sent_back.failed:

@@ -17,7 +17,7 @@ from simloop.messages import Fault, Finish, FinishReason, Part, StreamError, Tex
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.tasks import Started, begin
-from simloop.virtual.clock.timeouts import NS_PER_MS, Timeouts
+from simloop.virtual.clock.timeouts import NS_PER_MS, Timeout
 from simloop.world.model_port import RecordedStream
 
 REQUEST_ABORTED = "Request was aborted"  # the error of a model call after an abort
@@ -156,7 +156,7 @@ class ModelCalls:
         self._notifies = any((own.on_chunk, own.on_text, own.on_tool_call))
         self._user_code = user_code
         self._cancellation = user_code.cancellation
-        self._loop, self._timeouts = user_code.loop, Timeouts(user_code.loop)
+        self._loop = user_code.loop
         limits = settings.limits
         self._first_ns = NS_PER_MS * min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
         self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
@@ -177,7 +177,7 @@ class ModelCalls:
     async def _read_on(self, stream: RecordedStream, reply: ReplySoFar, start_ns: int) -> None:
         parts = self._read_parts(stream, reply, start_ns)
         if self._notifies:
-            with self._timeouts.around(start_ns + self._whole_ns) as bound:
+            with Timeout(self._loop, start_ns + self._whole_ns, sets_timer=False) as bound:
                 held = await parts
             if bound.expired:  # in a callback
                 reply.fault, reply.found_here = _TIMED_OUT, True
@@ -220,7 +220,7 @@ class ModelCalls:
                     stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
         finally:
             if stream.needs_closing:
-                with self._timeouts.at(whole_ns) as timeout:
+                with Timeout(self._loop, whole_ns) as timeout:
                     await stream.aclose()
                 if timeout.expired:
                     reply.fault, reply.found_here = _TIMED_OUT, True
@@ -228,7 +228,7 @@ class ModelCalls:
 
     async def _wait(self, more: Started, reply: ReplySoFar, until_ns: int) -> bool:
         """Wait for more parts. Return False if the wait took too long, or an abort broke it off."""
-        with self._timeouts.at(until_ns) as timeout, self._cancellation.breaking(timeout):
+        with Timeout(self._loop, until_ns) as timeout, self._cancellation.breaking(timeout):
             await more
         if not (timeout.broken or timeout.expired):
             return True

@@ -23,7 +23,7 @@ from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.tasks import Started, begin, is_coroutine
-from simloop.virtual.clock.timeouts import NS_PER_MS, Timeouts
+from simloop.virtual.clock.timeouts import NS_PER_MS, Timeout
 from simloop.world.user_functions import UserError, UserFunction, describe, keep, message_of
 from simloop.world.user_port import Cancellation
 
@@ -122,7 +122,7 @@ class UserCode(Struct, eq=False):
     ) -> "HookFailure | None":
         start_ns = self.loop.now_ns
         try:
-            with Timeouts(self.loop).after(self._isolation.timeout_ms) as timeout:
+            with Timeout.after(self.loop, self._isolation.timeout_ms) as timeout:
                 await started
             if not timeout.expired:
                 keep_changes()

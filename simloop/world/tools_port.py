@@ -23,7 +23,7 @@ from simloop.trace import entries, facts
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
 from simloop.virtual.clock.tasks import Started, begin, is_coroutine
-from simloop.virtual.clock.timeouts import Timeout, Timeouts
+from simloop.virtual.clock.timeouts import Timeout
 from simloop.virtual.threads import calls, scheduler
 from simloop.world import chance, user_functions
 from simloop.world.tools import Tool, ToolServer, canonical_json, read_arguments
@@ -323,7 +323,7 @@ class ToolsPort:
         """Return the result of a tool that waits; None if an abort broke it off."""
         timeout_ms = tool.timeout_ms or self._timeout_ms
         result = None
-        with Timeouts(self._loop).after(timeout_ms) as timeout, breaking(timeout):
+        with Timeout.after(self._loop, timeout_ms) as timeout, breaking(timeout):
             try:
                 result = self._returned(await started)
             except (Exception, asyncio.CancelledError) as error:  # as in `begin`

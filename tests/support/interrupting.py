@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from pacing import MS
 
 from simloop.virtual.clock.loop import VirtualLoop
-from simloop.virtual.clock.timeouts import Timeouts
 from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.user_port import Cancellation
 
@@ -33,15 +32,6 @@ def play(main: Callable[[Cancellation], Coroutine[Any, Any, T]]) -> T:
 
     async def inside() -> T:
         return await main(cancellation())
-
-    return run_virtual(inside())
-
-
-def bounded(main: Callable[[Timeouts], Coroutine[Any, Any, T]]) -> T:
-    """Run `main` in a task with timeouts."""
-
-    async def inside() -> T:
-        return await main(Timeouts(running_loop()))
 
     return run_virtual(inside())
 

@@ -16,7 +16,7 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import VirtualLoop
-from simloop.virtual.clock.timeouts import GRACE_NS, Timeouts
+from simloop.virtual.clock.timeouts import GRACE_NS, Timeout
 from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.user_port import Cancellation, UserPort
 
@@ -354,12 +354,12 @@ def test_where_an_abort_is_a_flag_the_wall_clock_still_ends_the_run() -> None:
 def test_an_abort_that_is_a_flag_breaks_off_the_wait_that_it_is_for_and_no_other() -> None:
     async def main(cancelling: Cancellation) -> list[float]:
         flagged(cancelling)
-        timeouts, ended = Timeouts(running_loop()), []
+        ended = []
         running_loop().call_later(0.005, cancelling.end_run, AbortRequested())
-        with timeouts.after(None) as timeout, cancelling.breaking(timeout):
+        with Timeout.after(running_loop(), None) as timeout, cancelling.breaking(timeout):
             await nap(100)
         ended.append(now_ms())
-        with timeouts.after(None):
+        with Timeout.after(running_loop(), None):
             await nap(100)
         return [*ended, now_ms()]
 
@@ -370,8 +370,7 @@ def test_an_abort_that_is_a_flag_breaks_off_a_wait_that_begins_after_it() -> Non
     async def main(cancelling: Cancellation) -> float:
         flagged(cancelling)
         cancelling.end_run(AbortRequested())
-        timeouts = Timeouts(running_loop())
-        with timeouts.after(None) as timeout, cancelling.breaking(timeout):
+        with Timeout.after(running_loop(), None) as timeout, cancelling.breaking(timeout):
             await nap(100)
         return now_ms()
 

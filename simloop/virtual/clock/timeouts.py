@@ -22,34 +22,12 @@ MOST_CANCELS = 100
 """Code that has swallowed so many cancellations never ends; the bounds of the clock report it."""
 
 
-class Timeouts(Struct, eq=False):
-    """Makes timeouts for the task that asks. The loop keeps the innermost one of each task."""
-
-    loop: VirtualLoop
-
-    def after(self, timeout_ms: int | None) -> "Timeout":
-        """Return a timeout of `timeout_ms` of virtual time. None sets no bound of its own."""
-        return self.at(
-            NEVER_NS if timeout_ms is None else self.loop.now_ns + timeout_ms * NS_PER_MS
-        )
-
-    def at(self, when_ns: int) -> "Timeout":
-        """Return a timeout at an instant. The bound of an enclosing block holds too."""
-        task = asyncio.current_task(self.loop)
-        assert task is not None
-        outer: Timeout | None = self.loop.innermost.get(task)
-        when_ns = when_ns if outer is None else min(when_ns, outer.when_ns)
-        return Timeout(self.loop, task, when_ns)
-
-    def around(self, when_ns: int) -> "Timeout":
-        """Return a timeout for a block that waits in inner blocks only, so it sets no timer."""
-        timeout = self.at(when_ns)
-        timeout.sets_timer = False
-        return timeout
-
-
 class Timeout(Struct, eq=False):
-    """A bound on a `with` block. `expired` says afterwards whether the bound was reached.
+    """A bound, at an instant, on a `with` block of the current task.
+
+    The bound of an enclosing block holds too: the loop keeps the innermost timeout of each task.
+    `expired` says afterwards whether the bound was reached. A block that waits in inner blocks only
+    needs no timer.
 
     The CancelledError of an expired timeout ends at the block; any other passes through. If the
     code in the block swallows the error, `expired` stays true. `broken` says that `break_off`
@@ -57,13 +35,24 @@ class Timeout(Struct, eq=False):
     """
 
     _loop: VirtualLoop
-    task: asyncio.Task[Any]
     when_ns: int
+    sets_timer: bool = True
+    task: Any = None
     cancels: int = 0
     broken: bool = False
-    sets_timer: bool = True
     _timer: asyncio.TimerHandle | None = None
     _outer: "Timeout | None" = None
+
+    def __post_init__(self) -> None:
+        self.task = asyncio.current_task(self._loop)
+        outer: Timeout | None = self._loop.innermost.get(self.task)
+        if outer is not None:
+            self.when_ns = min(self.when_ns, outer.when_ns)
+
+    @classmethod
+    def after(cls, loop: VirtualLoop, timeout_ms: int | None) -> Self:
+        """Return a timeout of `timeout_ms` of virtual time. None sets no bound of its own."""
+        return cls(loop, NEVER_NS if timeout_ms is None else loop.now_ns + timeout_ms * NS_PER_MS)
 
     @property
     def expired(self) -> bool:
