@@ -29,7 +29,7 @@ from simloop.runs.plan import Plan, reasons_against
 from simloop.runs.result import Result
 from simloop.runs.run import Simulation, run
 from simloop.scenario.catalog import SUFFIX, bundled_folder, find
-from simloop.scenario.designs import DESIGNS, names
+from simloop.scenario.designs import names
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
@@ -50,17 +50,9 @@ def judged(source: Scenario | Path, loop: str | None = None) -> Verdict:
 loaded = functools.cache(load_scenario)
 
 
-VERSIONS = [name for name in names() if "@" in name]
-
-
 @functools.cache
 def ran(path: Path) -> Verdict:
     return judged(loaded(path))
-
-
-@functools.cache
-def ran_on(path: Path, loop: str) -> Verdict:
-    return judged(loaded(path), loop)
 
 
 def trace_of(path: Path) -> LoopTrace:
@@ -127,45 +119,35 @@ def test_it_does_what_it_expects(path: Path) -> None:
 
 
 @pytest.mark.slow
-@each_scenario
-def test_it_does_what_it_expects_on_every_loop_or_the_loop_says_why_it_cannot(path: Path) -> None:
-    scenario = loaded(path)
-    for loop in DESIGNS:
-        verdict = ran_on(path, loop)
+@pytest.mark.parametrize("loop", names())
+def test_on_each_loop_it_does_what_it_expects_or_the_loop_says_why_it_cannot(loop: str) -> None:
+    """And the signals of its trace lead the machine of that loop to the same states."""
+
+    def does(path: Path) -> None:
+        scenario = loaded(path)
+        machine = machine_for(loop, scenario.limits, scenario.loops)
+        verdict = judged(scenario, loop)
         cannot = [str(error) for error in verdict.errors if isinstance(error, CannotExpress)]
-        if not cannot:
-            assert (loop, verdict.errors, verdict.failures) == (loop, [], ())
-            continue
-        reasons = reasons_against(machine_for(loop, scenario.limits).unsupported, scenario, {})
-        assert reasons
-        assert all(reason in cannot[0] for reason in reasons)
+        if cannot:
+            assert loop not in scenario.expect_on
+            reasons = reasons_against(machine.unsupported, scenario, {})
+            assert reasons
+            assert all(reason in cannot[0] for reason in reasons)
+            return
+        assert (verdict.errors, verdict.failures) == ([], ())
+        assert verdict.trace is not None
+        assert states_of(verdict.trace, machine) == recorded_states(verdict.trace)
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_scenario_does_what_it_expects_on_a_version_or_the_version_cannot_express_it(
-    version: str,
-) -> None:
-    verdicts = {name_of(path): judged(loaded(path), version) for path in PATHS}
-    unexplained = {
-        name: [*map(str, verdict.errors), *verdict.failures]
-        for name, verdict in verdicts.items()
-        if not verdict.cannot and (verdict.errors or verdict.failures)
-    }
-    assert unexplained == {}
+    check_each(does, PATHS, name_of)
 
 
 @pytest.mark.slow
 @each_scenario
-def test_what_it_expects_elsewhere_is_so_there_and_not_on_the_loop_that_it_differs_from(
-    path: Path,
-) -> None:
+def test_what_it_expects_elsewhere_is_not_so_on_the_loop_that_it_differs_from(path: Path) -> None:
     """A version differs from its design, where that is expected to differ, or else from home."""
     scenario = loaded(path)
     for loop in scenario.expect_on:
         assert loop != scenario.loop
-        there = ran_on(path, loop)
-        assert (loop, there.errors, there.failures) == (loop, [], ())
         others = {name: each for name, each in scenario.expect_on.items() if name != loop}
         assert not ends_as_expected(scenario.model_copy(update={"expect_on": others}), loop), loop
         design = loop.partition("@")[0]
@@ -230,16 +212,6 @@ def test_the_signals_of_its_trace_lead_its_machine_to_the_same_states_without_a_
     recorded = recorded_states(trace_of(path))
     assert recorded
     assert states_of(trace_of(path), machine) == recorded
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loop", names())
-def test_so_do_those_of_every_loop(loop: str) -> None:
-    for scenario in map(loaded, PATHS):
-        trace = judged(scenario, loop).trace
-        if trace is not None:
-            machine = machine_for(loop, scenario.limits, scenario.loops)
-            assert states_of(trace, machine) == recorded_states(trace)
 
 
 def test_other_signals_lead_to_other_states() -> None:
