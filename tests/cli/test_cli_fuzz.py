@@ -151,9 +151,9 @@ def untimed(text: str) -> str:
 def test_processes_find_what_one_process_finds_and_write_the_same_files(
     cli: Cli, tmp_path: Path
 ) -> None:
-    one = cli("fuzz", *LOOP, "--runs", "30", "--out", tmp_path / "1")
-    two = cli("fuzz", *LOOP, "--runs", "30", "--out", tmp_path / "1x", "--jobs", "2")
-    assert "30 runs of searching:repeats" in one.stdout
+    one = cli("fuzz", *LOOP, "--runs", "15", "--out", tmp_path / "1")
+    two = cli("fuzz", *LOOP, "--runs", "15", "--out", tmp_path / "1x", "--jobs", "2")
+    assert "15 runs of searching:repeats" in one.stdout
     assert untimed(two.stdout).replace("1x", "1") == untimed(one.stdout)
     files = [file.name for file in sorted((tmp_path / "1").glob("*.yaml"))]
     assert files == [file.name for file in sorted((tmp_path / "1x").glob("*.yaml"))] != []
@@ -233,8 +233,8 @@ def test_a_search_runs_on_a_dask_cluster(cli: Cli, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
     with distributed.LocalCluster(processes=True, **options) as cluster:
-        shown = cli("fuzz", *LOOP, "--runs", "30", "--dask", cluster.scheduler_address)
-    assert untimed(shown.stdout) == untimed(cli("fuzz", *LOOP, "--runs", "30").stdout)
+        shown = cli("fuzz", *LOOP, "--runs", "15", "--dask", cluster.scheduler_address)
+    assert untimed(shown.stdout) == untimed(cli("fuzz", *LOOP, "--runs", "15").stdout)
 
 
 @pytest.mark.slow
@@ -395,7 +395,7 @@ def test_a_resumed_search_reports_several_findings_of_one_range_as_a_whole_searc
 def test_a_provider_that_breaks_its_contract_is_searched_with_provider_any(
     cli: Cli, agents: str
 ) -> None:
-    search = ("fuzz", "--loop", f"{agents}:Counts", "--runs", "400", "--seed", "3")
+    search = ("fuzz", "--loop", f"{agents}:Counts", "--runs", "160", "--seed", "3")
     strict = cli(*search, "--provider", "strict")
     assert "no failures" in strict.stdout
     lax = cli(*search, "--provider", "any", "--out", "found")
