@@ -53,20 +53,20 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-SEEN = [0]
-"""How many modules were loaded when their objects were last kept from the collector."""
+KEPT: list[object] = [None]
 
 
-def pytest_runtest_setup() -> None:
-    """Keep it from the modules that a test has imported, as soon as the next one begins.
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Keep it from what earlier files have left, and from the modules that a test has imported.
 
     A run of an agent's own code ends with a collection. To go through the modules of an SDK takes
     several times as long as the run itself.
     """
-    if len(sys.modules) > SEEN[0] + 100:
+    now = item.path, len(sys.modules) // 100
+    if [now] != KEPT:
+        KEPT[:] = [now]
         gc.collect()
         gc.freeze()
-        SEEN[0] = len(sys.modules)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Writes what is generated from the code: `python tests/regenerate.py`. Tests prove it current."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from catalogue import catalogue_text
 from click.testing import CliRunner
+from forks import Done, done
 from mermaid import mermaid
 from schematext import generated_schema
 
@@ -119,12 +119,9 @@ def files_of(text: str) -> Iterator[Path]:
 
 def printed_in(folder: Path, *module: str) -> str:
     """Return what the module prints there; its exit code must be 1."""
-    # The width of a terminal, and no settings of the pytest that may run this.
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    command = [python_with_sdks(), "-m", *module]
-    run = subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True, check=False)
-    assert run.returncode == 1, run.stdout + run.stderr
-    return run.stdout
+    run = done(python_with_sdks(), folder, *module)
+    assert run.code == 1, run.printed + run.errors
+    return run.printed
 
 
 def failure(page: Path, file: str) -> str:
@@ -132,7 +129,9 @@ def failure(page: Path, file: str) -> str:
     before, mark, _ = page.read_text("utf-8").partition("<!-- failure: generated -->")
     assert mark, page
     with files_of(before) as folder:
-        printed = printed_in(folder, "pytest", "--tb=short", "-p", "no:cacheprovider", file)
+        loaded = ("-W", "ignore:Module already imported")  # a fork has what it would import
+        options = ("--tb=short", "-p", "no:cacheprovider", *loaded)
+        printed = printed_in(folder, "pytest", *options, file)
     # pytest's last lines, and the summary of simloop with its real time, are left out.
     report = re.search(r"^____.*(?=^simloop: \d+ runs?, )", printed, re.MULTILINE | re.DOTALL)
     assert report is not None, printed
@@ -191,7 +190,7 @@ def recordings_text() -> str:
         folder = Path(name)
         (folder / "session.yaml").write_text(RECORDED.read_text("utf-8"), "utf-8")
 
-        def done(step: re.Match[str]) -> str:
+        def told(step: re.Match[str]) -> str:
             if step["file"]:
                 with (folder / step["file"]).open("a", encoding="utf-8") as opened:
                     opened.write(step["block"])
@@ -199,20 +198,18 @@ def recordings_text() -> str:
             commands = re.findall(r"^\$ .*$", step["steps"], re.MULTILINE)
             return "\n".join(["```console", *(_told_in(folder, each) for each in commands), "```"])
 
-        return STEP.sub(done, page.read_text("utf-8"))
+        return STEP.sub(told, page.read_text("utf-8"))
 
 
 def _told_in(folder: Path, line: str) -> str:
     words = line.removeprefix("$ ").split()
     if words[0] == "simloop":
-        words = [python_with_sdks(), "-m", *words]
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    out = subprocess.STDOUT
-    run = subprocess.run(
-        words, cwd=folder, env=kept, stdout=subprocess.PIPE, stderr=out, text=True, check=False
-    )
-    assert run.returncode in (0, 1), run.stdout
-    return "\n".join([line, *(each.rstrip() for each in run.stdout.strip().splitlines())])
+        run = done(python_with_sdks(), folder, *words, both=True)
+    else:
+        other = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+        run = Done(0, other.stdout)
+    assert run.code in (0, 1), run.printed
+    return "\n".join([line, *(each.rstrip() for each in run.printed.strip().splitlines())])
 
 
 def scenarios_text() -> str:

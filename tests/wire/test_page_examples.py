@@ -1,11 +1,10 @@
 """The examples of the pages that need an SDK pass, or fail as the page says."""
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+import forks
 import pytest
 from regenerate import DOCS, GENERATED, README, files_of
 
@@ -23,12 +22,7 @@ def test_the_reports_of_a_page_are_those_of_its_examples(page: Path) -> None:
 
 def done(folder: Path, *module: str) -> tuple[int, str]:
     """Run a module there, as its user would, and return its exit code and what it prints."""
-    settings = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    command = [sys.executable, "-m", *module]
-    run = subprocess.run(
-        command, check=False, cwd=folder, env=settings, capture_output=True, text=True
-    )
-    return run.returncode, run.stdout + run.stderr
+    return forks.done(sys.executable, folder, *module, both=True)[:2]
 
 
 @pytest.mark.parametrize("page", ["python", "pytest"])
