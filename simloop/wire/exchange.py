@@ -42,26 +42,25 @@ class Exchange:
     async def reply(self) -> http.HttpReply:
         """Return the reply when its headers are there. Raises ConnectionLost or TimedOut."""
         try:
-            head: Any = await self.next()
+            head = await self.next()
         except BaseException:
             await self.aclose()
             raise
         is_whole = type(head) is http.HttpReply
         return head if is_whole else http.HttpReply(head.status, head.headers, ReplyBody(self))
 
-    async def next(self) -> http.Head | http.HttpReply | bytes | None:
+    async def next(self) -> Any:
         """Return the head, then each piece, then None; wait for it."""
         step = next(self._steps, _OVER)
         return await self._wait() if step is None else self._said(step)
 
-    def _said(self, step: Any) -> http.Head | http.HttpReply | bytes | None:
-        if step is _OVER:
-            self.is_open = self._course.needs_closing
-            return None
-        said: http.Head | http.HttpReply | bytes = step
-        return said
+    def _said(self, step: Any) -> Any:
+        if step is not _OVER:
+            return step
+        self.is_open = self._course.needs_closing
+        return None
 
-    async def _wait(self) -> http.Head | http.HttpReply | bytes | None:
+    async def _wait(self) -> Any:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._sent.read_timeout_s) as limit:
@@ -105,14 +104,6 @@ class ModelCourse(http.ReplyCourse):
     sent: http.HttpRequest
     has_begun: bool = False  # whether the headers are sent
 
-    @property
-    def is_unreachable(self) -> bool:
-        return self.stream.is_unreachable
-
-    @property
-    def needs_closing(self) -> bool:
-        return self.stream.needs_closing
-
     async def wait(self) -> None:
         await self.stream.wait()
 
@@ -129,6 +120,8 @@ class ModelCourse(http.ReplyCourse):
         parts: list[Part] = []  # of a reply that does not stream
         while not self.stream.ended:
             part = self.stream.take()
+            self.is_unreachable = self.stream.is_unreachable
+            self.needs_closing = self.stream.needs_closing
             if self.stream.has_headers and not self.has_begun:
                 yield self._head()
             if part is None:
@@ -136,8 +129,7 @@ class ModelCourse(http.ReplyCourse):
                 continue
             if type(part) is StreamError:
                 if (self.has_begun and not streams) or self._breaks(part):
-                    is_refused = self.stream.is_unreachable
-                    raise http.ConnectionRefused if is_refused else http.ConnectionLost
+                    raise http.ConnectionRefused if self.is_unreachable else http.ConnectionLost
                 has_status = part.fault.status is not msgspec.UNSET or self.stream.raised
                 if not self.has_begun and (not streams or has_status):
                     yield from self._failed(part)
@@ -176,7 +168,7 @@ class ModelCourse(http.ReplyCourse):
         if failure.fault.code == "timeout" and failure.fault.status is msgspec.UNSET:
             raise http.TimedOut("read", self.sent.read_timeout_s or 0)
         is_lost = failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
-        return is_lost or self.stream.is_unreachable
+        return is_lost or self.is_unreachable
 
     def _failed(self, failure: StreamError) -> Iterator[http.Head | bytes]:
         reply = self.form.error(failure, self.stamp)
@@ -193,13 +185,11 @@ class ReplyBody(http.HttpBody):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async with aclosing(self._exchange) as exchange:
             while (piece := await exchange.next()) is not None:
-                assert isinstance(piece, bytes)
                 yield piece
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             while (piece := run_blocking(self._exchange.next())) is not None:
-                assert isinstance(piece, bytes)
                 yield piece
         finally:
             self.close()

@@ -103,15 +103,10 @@ ReplySteps = Generator[Head | HttpReply | bytes | None]
 class ReplyCourse:
     """The course of a reply: its steps, none of which waits, and the waits between them."""
 
-    @property
-    def is_unreachable(self) -> bool:
-        """Return whether no connection is made: the client counts its limit for connecting."""
-        return False
-
-    @property
-    def needs_closing(self) -> bool:
-        """Return whether `aclose` has work to do after the last step, too."""
-        return False
+    is_unreachable = False
+    """No connection is made: the client counts its limit for connecting."""
+    needs_closing = False
+    """`aclose` has work to do after the last step, too."""
 
     def at_once(self) -> HttpReply | None:
         """Return the reply if all of it is there without a wait: then there are no steps."""

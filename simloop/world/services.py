@@ -330,8 +330,6 @@ def json_bytes(value: Any) -> bytes:
 class ScriptedCourse(ReplyCourse):
     """The course of an answer that is known."""
 
-    is_unreachable = False
-
     def __init__(self, answer: TimedAnswer, request: HttpRequest) -> None:
         self._answer = answer
         self._has_no_body = answer.status in _WITHOUT_BODY or request.method == "HEAD"
@@ -402,8 +400,6 @@ def _half(pieces: tuple[bytes, ...]) -> list[bytes]:
 
 class _RecordedCourse(ReplyCourse):
     """The course of a reply, recorded as it ends; it may begin late."""
-
-    is_unreachable = False
 
     def __init__(
         self, port: ServicesPort, number: int, inner: ReplyCourse, late_ns: int = 0

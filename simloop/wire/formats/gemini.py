@@ -255,9 +255,6 @@ class _ContentEncoder(replies.BlockEncoder):
         self._head = {"modelVersion": request.model, "responseId": f"resp-{stamp.number}"}
         self._signature = base64.b64encode(self.signature.encode()).decode()
 
-    def opened(self) -> Iterator[WireEvent]:
-        return iter(())
-
     def changed(self, change: BlockChange) -> Iterator[WireEvent]:
         action, block, piece = change
         is_due = block.kind != "call" or action == "close"

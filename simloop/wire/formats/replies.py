@@ -117,9 +117,9 @@ class BlockEncoder(ABC):
         self._has_begun = True
         return list(self.opened())
 
-    @abstractmethod
-    def opened(self) -> Iterator[WireEvent]:
+    def opened(self) -> Iterable[WireEvent]:
         """Yield the events before those of the first part, whose blocks are there already."""
+        return ()
 
     @abstractmethod
     def changed(self, change: BlockChange) -> Iterator[WireEvent]:
