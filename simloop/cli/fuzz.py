@@ -39,7 +39,7 @@ _USUAL_BUDGET_NS = 30 * _NS_PER_S
 @options.invariants_of_ones_own
 @options.loop_option("--loop",
     help="The loop to test: a design, a version of one, or module:attribute for your own; by "
-    "default the design `reference`.")  # fmt: skip
+    "default that of the first --from, or the design `reference`.")  # fmt: skip
 @options.program_option
 @click.option("--budget", "budget_ns", callback=options.duration, metavar="DURATION",
               help="Search for this much time of the processor; by default 30s.")  # fmt: skip
@@ -118,9 +118,11 @@ def command(
     end although the model answers every request without a fault. The exit code is 1 if a failure
     was found. --runs includes the runs that a resumed search has made already.
     """
-    loop = options.loop_of_program(program, loop) if program else loop or "reference"
+    bases = [each.scenario() for each in options.targets_of(sources)]
+    of_bases = next((each.loop for each in bases), "reference")
+    loop = options.loop_of_program(program, loop) if program else loop or of_bases
     check_loop_exists(loop)
-    scenarios = tuple(scenario_text(each.scenario()) for each in options.targets_of(sources))
+    scenarios = tuple(map(scenario_text, bases))
     code = executor.code_digest() if folder else ""
     settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate,
                                        breaches=provider == "any",

@@ -52,14 +52,10 @@ def command(*, source: str, given: RunOptions, file: Path | None, seconds: float
     Plan(scenario, given).loop.check()
     with signals_to_stop() as came, StatusLine(sys.stderr) as status:
         shrunk = shrink(
-            scenario,
-            given,
-            seconds=seconds,
-            say=lambda at: status.say(
+            scenario, given, seconds=seconds, stopped=lambda: bool(came), say=lambda at: status.say(
                 f"{at.runs} runs: {at.replies} replies, {at.chars} characters"
             ),
-            stopped=lambda: bool(came),
-        )
+        )  # fmt: skip
     if shrunk is None:
         out(f"{plain(source)} does not fail, so there is nothing to shrink")
         return 0

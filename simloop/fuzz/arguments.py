@@ -38,6 +38,8 @@ _FORMATS = {
 _TEXTS = ("", " ", 'a "quoted" \\ text\n\twith lines', "é 漢字 \U0001f600 \u202e", "0", "null",
           "x" * 3_000, "../up", "a, b; c")  # fmt: skip
 _NUMBERS = (0, -1, 1, 2, 10, 100, 2**31, 10**15, 0.1, -0.5, 1e308)
+_OF_IDS = ("id", "number", "code", "key")
+"""The ends of the names of arguments that take an id."""
 _CHARS = "abcXYZ0129_- .:/@"
 
 
@@ -144,7 +146,9 @@ class Arguments:
             usual = int(depth < _DEEP and _size(schema, "maxItems") != 0)
             least = _size(schema, "minItems")
             return self._items(schema, name, usual if least is None else least, depth)
-        found = self._known.get(name) or (self._known.get("id", ()) if name.endswith("id") else ())
+        found = self._known.get(name) or (
+            self._known.get("id", ()) if name.endswith(_OF_IDS) else ()
+        )
         values = [*islice(reversed([*found]), _ITEMS), *_scalars(schema, name, kinds)]
         return next((each for each in values if self._fits(schema, each)), (values or [None])[-1])
 

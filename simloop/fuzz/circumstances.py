@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, product, zip_longest
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from simloop.fuzz.alphabet import ANSWER_FAULTS, NO_WIRE, Abilities, with_answer
 from simloop.fuzz.offers import AskedObject, Offer
 from simloop.kernel.limits import Limits
@@ -95,7 +97,7 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
 
     kinds = (
         _failures(), _cuts(), _calls(offer), _tools(base, offer), _user(), _answers(offer),
-        _people(offer), chain(_others(base), _limits(offer, abilities.limits)),
+        _later(base, offer), _people(offer), chain(_others(base), _limits(offer, abilities.limits)),
     )  # fmt: skip
     ordered = [
         sorted(filter(can_come, kind), key=lambda each: not each.name.startswith(_FIRST))
@@ -272,6 +274,20 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
             yield Circumstance(
                 f"edge {number} of {tool}, 4 at once", _inserted({"call": [{tool: each}] * 4})
             )
+
+
+def _later(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
+    """Yield what happens to the tools of an agent that takes over amid the course."""
+    if offer.later:
+        place = max(offer.later.values())
+        own = structs.replace(offer, first=(*offer.later,), later={})
+        for each in chain.from_iterable(zip_longest(_calls(own), _tools(base, own))):
+            if each is not None:
+                yield each._replace(name=f"{each.name}, later", act=_behind(place, each))
+
+
+def _behind(least: int, each: Circumstance) -> Callable[[WorldDraft, int], object]:
+    return lambda draft, place: each.act(draft, max(place, least))
 
 
 def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:

@@ -36,7 +36,9 @@ class _Base:
         self.offer: Offer = offer_of(scenario, given)
         script: dict[str, Any] = {}
         if not scenario.model:  # an agent with functions of its own does not use the world's tools
-            offered = (scenario.tools.keys() & self.offer.tools.keys()) - self.offer.own
+            offered = (scenario.tools.keys() & self.offer.tools.keys()) - (
+                self.offer.own & {*TOOLS}
+            )
             tools = {name: each for name, each in scenario.tools.items() if name in offered}
             script = {"model": [self.offer.last], "tools": tools}
         if scenario.input is None and self.offer.input is not None:
@@ -104,6 +106,14 @@ class AgentCourse:
         offered = Offered(tools, offers[0].last, own, ran, offers[0].asked)
         first = self._bases[0].abilities
         return abilities._replace(tools=offered, limits=first.limits, ends=first.ends)
+
+    @property
+    def scripted(self) -> list[Scenario]:
+        """Return the scenarios, each with a script, which is the course where it had none."""
+        return [
+            each.scenario.model_copy(update={"model": [*each.offer.course, each.offer.last]})
+            for each in self._bases
+        ]
 
     @property
     def typed(self) -> dict[str, Any]:

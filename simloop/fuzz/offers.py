@@ -17,7 +17,7 @@ from simloop.errors import CheckFailed
 from simloop.fuzz.alphabet import LAST, CalledTools
 from simloop.fuzz.arguments import Arguments
 from simloop.fuzz.processes import PATIENCE_S
-from simloop.messages import Message, Request, ToolMessage, ToolSpec, json_value
+from simloop.messages import Message, Request, ToolMessage, ToolSpec, UserMessage, json_value
 from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
@@ -91,8 +91,9 @@ class Offer(Struct, frozen=True, eq=False):
 
     `ran` are the tools whose runs the trace shows: a scenario can state how they behave. `own` are
     those of them that the agent's own code calls. `first`
-    are those in the first request: another agent of the program may offer the others. `answers` are
-    the objects that it asks for, and `input` is what its user types, if it reads that.
+    are those in the first request: another agent of the program may offer the others, `later` with
+    the places in the course from which on it does. `answers` are the objects that it asks for, and
+    `input` is what its user types, if it reads that.
     """
 
     tools: Mapping[str, Arguments] = {}
@@ -100,6 +101,7 @@ class Offer(Struct, frozen=True, eq=False):
     last: Reply = LAST
     ran: frozenset[str] = frozenset()
     first: tuple[str, ...] = ()
+    later: Mapping[str, int] = {}
     own: frozenset[str] = frozenset()
     answers: tuple[AskedObject, ...] = ()
     input: Any = None
@@ -127,7 +129,8 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
         offer = _offer(base, _record(base, given))
         last = base.model[-1] if base.model else LAST
         return structs.replace(offer, course=base.model[:-1], last=last)
-    base = base.model_copy(update={"summaries": []})  # the function below answers everything
+    # The function below answers everything. A further prompt would hide the tool that ends a run.
+    base = base.model_copy(update={"summaries": [], "then": []})
     ending: list[str] = []
     for _ in range(_ROUNDS):
         record = _record(base, {**given, "model": _Caller(ending)})
@@ -193,12 +196,12 @@ def _answers(record: Sequence[AnyEntry], known: Known, *, scripted: bool) -> Ite
 def _offer(base: Scenario, record: Sequence[AnyEntry]) -> Offer:
     schemas: dict[str, Any] = {}
     known: Known = {}
-    first: tuple[str, ...] = ()
+    offered: dict[str, int] = {}
     for entry in record:
         if type(entry) is entries.Request:
             keep_values(entry.added, known)
             for spec in () if entry.tools is UNSET else entry.tools:
-                first += () if entry.number > 1 else (spec.name,)
+                offered.setdefault(spec.name, entry.number - 1)
                 schemas.setdefault(spec.name, _schema(spec))
     started = [each for each in record if type(each) is entries.ToolStarted]
     ran, own = ({each.name for each in started}, {each.name for each in started if each.own})
@@ -208,7 +211,9 @@ def _offer(base: Scenario, record: Sequence[AnyEntry]) -> Offer:
     typed = base.input if read else None
     if typed is _TYPED:  # an agent that reads to the end would never end
         typed = [Line(say="y", times=1 if any(read) else "always")]
-    return Offer(tools, (), LAST, frozenset(ran), first, frozenset(own), answers, typed)
+    first = tuple(name for name, place in offered.items() if not place)
+    later = {name: place for name, place in offered.items() if place}
+    return Offer(tools, (), LAST, frozenset(ran), first, later, frozenset(own), answers, typed)
 
 
 def _schema(spec: ToolSpec) -> Any:
@@ -245,12 +250,12 @@ def _answer(request: Request, known: Known) -> Reply:
 def keep_values(messages: Iterable[Message], known: Known) -> None:
     """Keep the values that tools have returned, by their keys: a later call may need an id.
 
-    A word with a letter and a digit in a text that is no JSON is taken as an id.
+    A word with a letter and a digit in a text that is no JSON, or in a prompt, is taken as an id.
     """
     for message in messages:
-        if type(message) is ToolMessage:
+        if type(message) in {ToolMessage, UserMessage}:
             text = message.text[:_LONG]
-            value = json_value(text)
+            value = json_value(text) if type(message) is ToolMessage else None
             _keep([{"id": one} for one in _IDS(text)] if value is None else value, known)
 
 

@@ -201,10 +201,7 @@ class Search:
             self._course = AgentCourse.of(bases, self._given, self._abilities)
             self._abilities = self._course.abilities(self._abilities)
             self._shared |= self._course.typed
-            self.bases = [
-                each if each.input is not None else each.model_copy(update=self._course.typed)
-                for each in self.bases
-            ]
+            self.bases = self._course.scripted if self.bases else []
         self.failures = FoundFailures()
         self.twin: Twin | None = None
         self._chosen = chosen

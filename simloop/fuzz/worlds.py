@@ -121,15 +121,12 @@ def _weights(
     if abilities.has_engine:
         summaries = () if Feature.COMPACTION in lacks else draw(len(alphabet.SUMMARIES))
     return Weights(
-        on=on,
-        contents=contents,
-        ends=ends,
+        on=on, contents=contents, ends=ends,
         axes={name: draw(len(variants)) for name, variants in alphabet.AXES.items()},
-        summaries=summaries,
-        length=_LENGTH,
+        summaries=summaries, length=_LENGTH,
         entries=(*_AT_BOUNDARY, *(() if Feature.TRIGGERS in lacks else ENGINE_TRIGGERS)),
         abilities=abilities,
-    )
+    )  # fmt: skip
 
 
 def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
@@ -247,21 +244,22 @@ def _further_prompts(choices: Choices, weights: Weights) -> list[str]:
 
 def world_for(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
     """Draw the script of one run in the settings of its family."""
-    return base.model_copy(
-        update={
-            "model": model_for(choices, weights, base.limits),
-            "summaries": _summaries_for(choices, weights),
-            "abort": _abort_for(choices, weights),
-            "queue": _queue_for(choices, weights),
-            "then": _further_prompts(choices, weights),
-            "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
-            "seed": choices.integer(0, 999),
-        }
-    )
+    return base.model_copy(update={
+        "model": model_for(choices, weights, base.limits),
+        "summaries": _summaries_for(choices, weights),
+        "abort": _abort_for(choices, weights), "queue": _queue_for(choices, weights),
+        "then": _further_prompts(choices, weights),
+        "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
+        "seed": choices.integer(0, 999),
+    })  # fmt: skip
 
 
 def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Scenario:
-    """Return what the variations of `scenario` on `loop` share; its model answers every request."""
+    """Return what the variations of `scenario` on `loop` share.
+
+    Its model answers every request. An agent whose scenario has no replies shows its course.
+    """
+    is_open = not (abilities.has_engine or scenario.model or scenario.models)
     plain = {name: ScriptedTool(returns=f"what {name} found") for name in alphabet.TOOLS}
     models = {
         name: party.model_copy(update={"replies": _endless(party.replies, abilities)})
@@ -270,21 +268,13 @@ def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Sce
     summaries = list(scenario.summaries)
     if abilities.summarises and not _repeats(summaries):
         summaries.append(alphabet.LAST_SUMMARY)
-    return scenario.model_copy(
-        update={
-            "title": "",
-            "bugs": [],
-            "loop": loop,
-            "judge_as": "",
-            "tools": {**plain, **scenario.tools},
-            "model": _endless(scenario.model, abilities),
-            "models": models,
-            "summaries": summaries,
-            "max_transitions": alphabet.transitions_of(abilities),
-            "expect": scenario.expect.properties,
-            "expect_on": {},
-        }
-    ).read_from("")
+    return scenario.model_copy(update={
+        "title": "", "bugs": [], "loop": loop, "judge_as": "",
+        "tools": {**plain, **scenario.tools},
+        "model": [] if is_open else _endless(scenario.model, abilities), "models": models,
+        "summaries": summaries, "max_transitions": alphabet.transitions_of(abilities),
+        "expect": scenario.expect.properties, "expect_on": {},
+    }).read_from("")  # fmt: skip
 
 
 def answering(replies: Sequence[Reply]) -> list[Reply]:
@@ -316,22 +306,20 @@ def _varied(choices: Choices, base: Sequence[Reply], weights: Weights) -> list[R
 
 def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
     """Draw a variation of `base`; it may be `base` itself."""
-    return base.model_copy(
-        update={
-            "model": _varied(choices, base.model, weights),
-            "abort": base.abort or _abort_for(choices, weights),
-            "queue": base.queue or _queue_for(choices, weights),
-            "then": base.then or _further_prompts(choices, weights),
-            "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
-            "seed": choices.integer(0, 999),
-            # Last, and only here: the worlds of other scenarios stay as they are.
-            "models": {
-                name: party.model_copy(update={"replies": _varied(choices, party.replies, weights)})
-                for name, party in base.models.items()
-            },
-            "tools": _answering_otherwise(choices, base.tools),
-        }
-    )
+    return base.model_copy(update={
+        "model": _varied(choices, base.model, weights),
+        "abort": base.abort or _abort_for(choices, weights),
+        "queue": base.queue or _queue_for(choices, weights),
+        "then": base.then or _further_prompts(choices, weights),
+        "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
+        "seed": choices.integer(0, 999),
+        # Last, and only here: the worlds of other scenarios stay as they are.
+        "models": {
+            name: party.model_copy(update={"replies": _varied(choices, party.replies, weights)})
+            for name, party in base.models.items()
+        },
+        "tools": _answering_otherwise(choices, base.tools),
+    })  # fmt: skip
 
 
 def _answering_otherwise(

@@ -16,19 +16,14 @@ _BOTH = (False, True)
 # First, so that an example is as plain as it can be.
 _USUAL = ((FinishReason.STOP, True, False), (FinishReason.TOOL_CALLS, True, True))
 _ABORTED = signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
-_FAILURES = dict.fromkeys(
-    (
-        signals.ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
-        signals.ModelFailed(ErrorClass.AUTH, retryable=False),
-        signals.ModelFailed(ErrorClass.OVERFLOW, retryable=False),
-        *(
-            signals.ModelFailed(error, retryable)
-            for error, retryable in product(ErrorClass, (True, False))
-            if error is not ErrorClass.ABORTED
-        ),
-        _ABORTED,
-    )
-)
+_FAILURES = dict.fromkeys((
+    signals.ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
+    signals.ModelFailed(ErrorClass.AUTH, retryable=False),
+    signals.ModelFailed(ErrorClass.OVERFLOW, retryable=False),
+    *(signals.ModelFailed(error, retryable) for error, retryable in product(
+        ErrorClass, (True, False)) if error is not ErrorClass.ABORTED),
+    _ABORTED,
+))  # fmt: skip
 
 
 def replies(steps: int) -> tuple[Signal, ...]:

@@ -184,17 +184,10 @@ class Plan:
     def header(self, seed: int) -> entries.Header:
         loop = self.loop
         return entries.Header(
-            format=FORMAT,
-            version=VERSION,
-            title=self.scenario.title,
-            loop=loop.name,
-            seed=seed,
-            scenario_digest=self._digest,
-            scenario=msgspec.Raw(self.content),
-            limits=dict(loop.limits),
-            python=self.python,
-            judge_as=loop.judge_as,
-        )
+            format=FORMAT, version=VERSION, title=self.scenario.title, loop=loop.name, seed=seed,
+            scenario_digest=self._digest, scenario=msgspec.Raw(self.content),
+            limits=dict(loop.limits), python=self.python, judge_as=loop.judge_as,
+        )  # fmt: skip
 
     def command(self, seed: int) -> str:
         return repeat(self.source, self.given, seed, "run", "simloop.run")
@@ -408,12 +401,9 @@ def scripted_tool(name: str, spec: ScriptedTool) -> Tool:
     waits = spec.takes or spec.hangs or any(each.takes for each in spec.answers)
     return Tool(
         end_later if waits else lambda **_: end(turn()),
-        name=name,
-        description=spec.description,
-        parameters=spec.schema_of_arguments(),
-        timeout_ms=_timeout_ms(spec),
-        sequential=spec.sequential,
-    )
+        name=name, description=spec.description, parameters=spec.schema_of_arguments(),
+        timeout_ms=_timeout_ms(spec), sequential=spec.sequential,
+    )  # fmt: skip
 
 
 def _timeout_ms(spec: ScriptedTool) -> int | None:

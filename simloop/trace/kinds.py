@@ -187,41 +187,38 @@ def _why_left(entry: entries.LeftBehind) -> str:
 
 # ---------------------------------------------------------------------- the table
 
+
+def _says(label: str, text: str) -> Callable[[Any], Lines]:
+    return lambda entry: ((label, text.format(entry)),)
+
+
 _FAILURE = "failure"
+_CALL = "{0.name} {0.arguments} [{0.call_id}]"
 KINDS: Mapping[type[entries.Entry], Kind] = {
     entries.Prompt: Kind(Lane.USER, ">", "prompt", lambda e: (("prompt", e.text),)),
-    entries.Queued: Kind(
-        Lane.USER, "q", "queued", lambda e: (("queued", f"{e.text} ({e.queue})"),)),
+    entries.Queued: Kind(Lane.USER, "q", "queued", _says("queued", "{0.text} ({0.queue})")),
     entries.StopRequested: Kind(Lane.USER, "x", "stop", _stop, reason=_why_stopped),
     entries.Ended: Kind(Lane.USER, "=", "end", _ended),
     entries.Request: Kind(Lane.MODEL, "^", "request", _request, ENTRY),
     entries.TextDelta: Kind(Lane.MODEL, "t", "text", lambda e: (("text", e.text),), PART),
     entries.ReasoningDelta: Kind(
-        Lane.MODEL, "r", "reasoning", lambda e: (("reasoning", e.text),), PART),
+        Lane.MODEL, "r", "reasoning", _says("reasoning", "{0.text}"), PART),
     entries.ToolCallDelta: Kind(
-        Lane.MODEL, "d", "call piece",
-        lambda e: (("call piece", f"{e.arguments} [{e.call_id}]"),), PART),
-    entries.ToolCall: Kind(
-        Lane.MODEL, "c", "call",
-        lambda e: (("call", f"{e.name} {e.arguments} [{e.call_id}]"),), PART),
+        Lane.MODEL, "d", "call piece", _says("call piece", "{0.arguments} [{0.call_id}]"), PART),
+    entries.ToolCall: Kind(Lane.MODEL, "c", "call", _says("call", _CALL), PART),
     entries.Finish: Kind(Lane.MODEL, "f", "finish", _finish, PART),
     entries.Error: Kind(
         Lane.MODEL, "!", _FAILURE, lambda e: (("error", e.fault.message),), PART, lambda _: True),
-    entries.StreamCut: Kind(
-        Lane.MODEL, "!", _FAILURE,
-        lambda _: (("cut", "the stream ended without a finish reason"),), ENTRY, lambda _: True),
-    entries.RequestRefused: Kind(
-        Lane.MODEL, "!", _FAILURE,
-        lambda e: (("refused", f"{e.endpoint} with status {e.status}: {e.text}"),)),
+    entries.StreamCut: Kind(Lane.MODEL, "!", _FAILURE, _says(
+        "cut", "the stream ended without a finish reason"), ENTRY, lambda _: True),
+    entries.RequestRefused: Kind(Lane.MODEL, "!", _FAILURE, _says(
+        "refused", "{0.endpoint} with status {0.status}: {0.text}")),
     entries.Hook: Kind(
         Lane.HOOKS, "h", "hook", lambda e: (("hook", f"{e.point} {hook_in_words(e)}"),), ENTRY,
         lambda e: e.result in {"failed", "timed-out"}),
-    entries.Callback: Kind(
-        Lane.HOOKS, "!", _FAILURE,
-        lambda e: (("callback", f"{e.callback} failed: {e.detail}"),), fails=lambda _: True),
-    entries.ToolStarted: Kind(
-        Lane.TOOLS, "(", "starts",
-        lambda e: (("tool", f"{e.name} {e.arguments} [{e.call_id}]"),), ENTRY),
+    entries.Callback: Kind(Lane.HOOKS, "!", _FAILURE, _says(
+        "callback", "{0.callback} failed: {0.detail}"), fails=lambda _: True),
+    entries.ToolStarted: Kind(Lane.TOOLS, "(", "starts", _says("tool", _CALL), ENTRY),
     entries.ToolResult: Kind(
         Lane.TOOLS, ")", "result",
         lambda e: (("tool error" if e.is_error else "tool result", f"{e.text} [{e.call_id}]"),),
@@ -231,8 +228,7 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
         lambda e: (("answer" if e.ran else "no result", f"{e.text} [{e.call_id}]"),),
         reason=lambda e: "" if e.ran else f"No tool ran for this call: {e.text}"),
     entries.CallRenamed: Kind(Lane.TOOLS, "n", "renamed", _renamed),
-    entries.CallBegun: Kind(
-        Lane.TOOLS, "o", "call begun", lambda e: (("call begun", f"[{e.call_id}]"),)),
+    entries.CallBegun: Kind(Lane.TOOLS, "o", "call begun", _says("call begun", "[{0.call_id}]")),
     entries.Transition: Kind(Lane.ENGINE, "*", "transition", _transition, ENTRY),
     entries.Classified: Kind(Lane.ENGINE, "?", "classified", _classified),
     entries.Compaction: Kind(Lane.ENGINE, "%", "compaction", _compaction, ENTRY),
@@ -251,21 +247,19 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
         Lane.PROGRAMS, "(", "starts",
         lambda e: (("program", f"{shlex.join(e.args)} [#{e.number}]"),), ENTRY),
     entries.ProgramInput: Kind(
-        Lane.PROGRAMS, "<", "reads", lambda e: (("reads", f"{e.text} [#{e.program}]"),), ENTRY),
+        Lane.PROGRAMS, "<", "reads", _says("reads", "{0.text} [#{0.program}]"), ENTRY),
     entries.ProgramOutput: Kind(
         Lane.PROGRAMS, "w", "writes",
-        lambda e: (("writes", f"{e.text} [{e.stream} of #{e.program}]"),), ENTRY),
+        _says("writes", "{0.text} [{0.stream} of #{0.program}]"), ENTRY),
     entries.ProgramEnded: Kind(
         Lane.PROGRAMS, "]", "ends", _program_ended, ENTRY, lambda e: e.exit < 0),
     entries.Input: Kind(
         Lane.USER, "e", "input",
         lambda e: (("input", ("the end" if e.ends else repr(e.text))
                     + (f" to {e.prompt!r}" if e.prompt else "")),), ENTRY),
-    entries.Output: Kind(
-        Lane.USER, "p", "output", lambda e: (("output", f"{e.text} [{e.stream}]"),), ENTRY),
+    entries.Output: Kind(Lane.USER, "p", "output", _says("output", "{0.text} [{0.stream}]"), ENTRY),
     entries.Restarted: Kind(
-        Lane.USER, "&", "restart",
-        lambda _: (("restart", "a fresh instance of the agent takes over"),)),
+        Lane.USER, "&", "restart", _says("restart", "a fresh instance of the agent takes over")),
     entries.Sleep: Kind(
         Lane.ENGINE, "s", "sleep", lambda e: _placed("sleep", clock(e.duration_ns), "", e.place),
         reason=lambda e: (

@@ -387,14 +387,9 @@ class _Recorders(dict[type, Callable[[Any, int, Recorder], Part]]):
         raise ScenarioError(message, key="model", hint=hint)
 
 
-_RECORDED = _Recorders(
-    {
-        TextDelta: _text,
-        ToolCallPart: _tool_call,
-        Finish: _finish,
-        StreamError: _error,
-        values.ReasoningDelta: partial(_texts, entries.ReasoningDelta),
-        values.ToolCallDelta: partial(_texts, entries.ToolCallDelta),
-    }
-)
+_RECORDED = _Recorders({
+    TextDelta: _text, ToolCallPart: _tool_call, Finish: _finish, StreamError: _error,
+    values.ReasoningDelta: partial(_texts, entries.ReasoningDelta),
+    values.ToolCallDelta: partial(_texts, entries.ToolCallDelta),
+})  # fmt: skip
 """The function that records a part and returns it, by the kind of the part."""

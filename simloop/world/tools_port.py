@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
@@ -76,6 +77,7 @@ class OwnTools(msgspec.Struct, eq=False):
     _open: list[entries.ToolCall] = []
     _broken: set[int] = set()  # the numbers of requests whose replies broke
     _answered: set[str] = set()  # the ids of calls whose results were sent
+    _schemas: dict[str, Any] = {}  # of the tools that requests have offered
 
     def of(self, name: str) -> ToolBehaviour:
         return self._behaviours.get(name, _AS_IT_IS)
@@ -130,7 +132,9 @@ class OwnTools(msgspec.Struct, eq=False):
             CURRENT_CALL.reset(here)
 
     def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
-        shown = writable(shown_arguments(arguments))
+        self._read()
+        told = self._told_by_model(name, arguments)
+        shown = writable(shown_arguments(told))
         call = ToolCall(self.id_for(name, shown), writable(name), shown)
         kind, own, here = entries.ToolStarted, True, scheduler.thread_here()
         in_thread = here is not None and here is not here.threads.of_loop
@@ -160,6 +164,16 @@ class OwnTools(msgspec.Struct, eq=False):
         self._open.remove(found)
         return found.call_id
 
+    def _told_by_model(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Leave out the context that a framework adds: an object that the schema does not have."""
+        schema = json_value(bytes(self._schemas.get(name, b"null")).decode())
+        known = schema.get("properties") if isinstance(schema, dict) else None
+        return {
+            key: value
+            for key, value in arguments.items()
+            if not isinstance(known, dict) or key in known or isinstance(value, _JSON)
+        }
+
     def _read(self) -> None:
         """Read the entries since the last call: a tool of the world may have taken a call too."""
         record = self._recorder.entries
@@ -170,6 +184,8 @@ class OwnTools(msgspec.Struct, eq=False):
                 self._open.append(entry)
                 self._answered.discard(entry.call_id)
             elif kind is entries.Request:
+                if entry.tools is not UNSET:
+                    self._schemas.update((one.name, one.parameters) for one in entry.tools)
                 self._answered.update(getattr(each, "call_id", "") for each in entry.added)
             elif kind is entries.Error or kind is entries.StreamCut:
                 self._broken.add(entry.request)
@@ -395,6 +411,8 @@ def text_of(value: Any) -> str:
         return writable(value)
     return "" if value is None else canonical_json(value).decode()
 
+
+_JSON = (str, int, float, list, dict, type(None))
 
 F = TypeVar("F", bound=Callable[..., Any])
 

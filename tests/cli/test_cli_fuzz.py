@@ -136,6 +136,9 @@ def test_the_scenarios_to_begin_with_can_be_named(cli: Cli, tmp_path: Path) -> N
     refused = cli("fuzz", "--runs", "30", "--from", "start/quickstart", "--loop", "react")
     assert refused.exit_code == 2
     assert "react never shortens its history" in refused.stderr
+    own = tmp_path / "own.simloop.yaml"
+    own.write_text("{prompt: Hi, loop: react, model: [{say: Hello.}]}")
+    assert "3 runs of react" in cli("fuzz", "--runs", "3", "--from", str(own)).stdout
 
 
 LOOP = ("--loop", "searching:repeats", "--seed", "3")

@@ -12,6 +12,7 @@ from offering import (
     Asks,
     AsksAtLast,
     OverHttp,
+    Routes,
     native,
     of_world,
     offered,
@@ -305,6 +306,17 @@ def test_only_tools_of_the_first_request_are_called_in_circumstances() -> None:
               for name, _ in calls_of(reply.call) if reply.call not in plain}  # fmt: skip
     assert "find" not in called
     assert "cancel" in called
+
+
+def test_the_tools_of_an_agent_that_takes_over_are_called_from_then_on() -> None:
+    assert [*offered(Routes).later] == ["find", "cancel"]
+    offer = structs.replace(offered(native), first=("find",), later={"cancel": 1})
+    later = [each for each in of(native, GO, offer) if each.name.endswith(", later")]
+    assert {"two calls, later", "broken 0 of cancel, later"} <= {each.name for each in later}
+    for each in later:
+        first, *rest = [calls_of(reply.call) for reply in world(each, GO, offer, 0).model]
+        assert [name for name, _ in first] == ["find"], "before it takes over"
+        assert "cancel" in {name for calls in rest for name, _ in calls}
 
 
 def test_a_program_that_is_not_there_has_no_faults() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from offering import (
+    FOUND,
     GO,
     AnswersFirst,
     Asks,
@@ -206,6 +207,16 @@ def test_scripted_tools_that_the_agent_does_not_offer_are_left_out() -> None:
         assert set(course(agent, base).small[0][1].tools) == names
     scripted = ORDER.model_copy(update={"tools": tools})
     assert course(native, scripted).small[0][1].tools == tools, "a user's scenario stays"
+
+
+def test_the_course_of_a_scenario_without_replies_is_found() -> None:
+    search = Search(OverHttp, seed=2, scenarios=[Scenario(prompt="Buy.", then=["And now?"])])
+    assert search._course is not None
+    worlds = [search.world(1), search.world(len(search._course.small) + 11)]
+    for world in worlds:
+        called = {name for each in world.model for name in each.call}
+        assert {"find", "cancel", "answer"} <= called, "a drawn world varies the course"
+    assert [each.call for each in worlds[0].model[:-1]] == FOUND
 
 
 def test_what_a_scenario_declares_holds_for_its_worlds() -> None:

@@ -48,9 +48,20 @@ def test_each_tool_is_called_once_and_an_id_that_one_returns_is_the_argument_of_
     assert offer.tools["cancel"].plain == {"order_id": "A-17"}, "worlds call it with that id, too"
 
 
+def test_an_id_in_the_prompt_is_the_argument_of_a_call() -> None:
+    offer = offered(OverHttp, GO.model_copy(update={"prompt": "Please cancel order B-3."}))
+    assert offer.course[1].call == {"cancel": {"order_id": "A-17"}}, "the newest is that of a tool"
+    known: Known = {}
+    keep_values([UserMessage("Where is order B-3, of 2 parts?")], known)
+    assert known == {"id": {"B-3": None}}
+
+
+@pytest.mark.parametrize("prompts", [[], ["And then?"]])
 @pytest.mark.parametrize("agent", [OverHttp, AnswersFirst])
-def test_a_tool_that_ends_the_run_is_called_last_and_ends_each_script(agent: Any) -> None:
-    offer = offered(agent)
+def test_a_tool_that_ends_the_run_is_called_last_and_ends_each_script(
+    agent: Any, prompts: list[str]
+) -> None:
+    offer = offered(agent, GO.model_copy(update={"then": prompts}))
     assert tuple(offer.tools) == agent.names
     assert offer.last == Reply(call={"answer": {"text": "some text"}}, times="always")
 

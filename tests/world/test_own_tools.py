@@ -4,12 +4,13 @@ import inspect
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from simloop import Limits, Reply, Result, Scenario, Simulation, note, run, simulate, traced
 from simloop.check.trial import verdict_on
 from simloop.errors import ScenarioError
-from simloop.messages import Message, ToolMessage, UserMessage
+from simloop.messages import Message, ToolMessage, ToolSpec, UserMessage
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import ScriptedTool
 from simloop.trace.entries import ToolResult, ToolStarted
@@ -70,6 +71,24 @@ def test_calls_are_recorded_with_arguments_results_and_errors() -> None:
         (2, "own-2", "A", False),
         (2, "own-3", "Error: no such file", True),
     ]
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_the_context_that_a_framework_adds_is_no_argument(*, shown: bool) -> None:
+    """It is one where no schema says which arguments the tool has."""
+
+    @traced
+    async def look(context: object, place: str) -> str:
+        return place
+
+    async def agent(prompt: str, world: World) -> str:
+        schema = msgspec.Raw(b'{"properties":{"place":{"type":"string"}}}')
+        tools = [] if shown else [ToolSpec("look", "", schema)]
+        await world.model.reply([UserMessage(prompt)], tools=tools)
+        return await look(asyncio.current_task(), place="a")
+
+    result = play(agent, Reply(call={"look": {"place": "a"}}))
+    assert [("context" in each[2]) for each in started(result)] == [shown]
 
 
 def test_a_call_takes_the_id_under_which_the_model_asked() -> None:

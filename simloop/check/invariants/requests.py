@@ -93,6 +93,9 @@ def results_in_call_order(subject: Subject, entry: Any) -> str:
     stopped = () if subject.machine is not None else facts.running
     if subject.machine is None and facts.before is not None and facts.previous is None:
         return ""  # an SDK answers the calls of a run that has failed when the next one begins
+    prompt = facts.sent[entry.number].system_prompt
+    if subject.machine is None and facts.before and facts.before.system_prompt != prompt:
+        return ""  # an SDK hands over to another agent behind the other calls
     places, last = dict[str, int](), -1
     for message in entry.added:
         if type(message) is AssistantMessage:

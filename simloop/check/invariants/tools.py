@@ -93,10 +93,13 @@ def tool_runs_at_most_once(subject: Subject) -> Watch:
 def changes_made_once(subject: Subject) -> Watch:
     """A failed or slow try may have changed the world: only the model may ask for another.
 
-    If the result of one run answers two calls, the model believes in two changes.
+    If the result of one run answers two calls, the model believes in two changes. A function that
+    no request offers belongs to a tool: with equal arguments it runs once for each call of a reply.
     """
     called: Counter[str] = Counter()
     started: Counter[str] = Counter()
+    inner: Counter[tuple[str, str]] = Counter()
+    asked = 0
     done: dict[str, list[str]] = {}
     answered: dict[str, set[str]] = {}
     while True:
@@ -107,7 +110,10 @@ def changes_made_once(subject: Subject) -> Watch:
             started.clear()
         elif kind is ToolCall:
             called[entry.name] += 1
+            asked += 1
         elif kind is Request:
+            inner.clear()
+            asked = 0
             for call in [one for message in subject.facts.added for one in calls_of(message)]:
                 message, texts = subject.results.get(call.id), done.get(call.name, [])
                 if message is not None and _bare(message.text) in texts:
@@ -122,11 +128,21 @@ def changes_made_once(subject: Subject) -> Watch:
         elif kind is ToolResult:
             if not entry.is_error and entry.text:
                 done.setdefault(entry.name, []).append(_bare(entry.text))
+        elif not called[entry.name] and _is_inner(entry.name, subject.facts.request):
+            work = entry.name, entry.arguments
+            inner[work] += 1
+            if inner[work] > asked:
+                return f"{described(entry)} runs again, and the model has asked for {asked} calls"
         else:
             started[entry.name] += 1
             if started[entry.name] > called[entry.name]:
                 runs, calls = started[entry.name], called[entry.name]
                 return f"{described(entry)} is run {runs}; the model has asked for {calls}"
+
+
+def _is_inner(name: str, request: SentRequest | None) -> bool:
+    offered = () if request is None else request.tools
+    return bool(offered) and all(each.name != name for each in offered)
 
 
 def _bare(text: str) -> str:

@@ -133,15 +133,11 @@ def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
     form = payload.object_at(config, "format", "output_config")
     form = form or payload.object_at(body, "output_format", "")  # of the beta API
     return WireRequest(
-        model,
-        "\n\n".join(text for text in system if text),
-        tuple(messages),
-        tools,
-        streams=bool(body.get("stream")),
-        size_reply='{"input_tokens": %d}' if asks_size else "",
+        model, "\n\n".join(text for text in system if text), tuple(messages), tools,
+        streams=bool(body.get("stream")), size_reply='{"input_tokens": %d}' if asks_size else "",
         output=payload.output_of(form, "output_config.format", is_strict=True)
         or payload.forced_tool(body.get("tool_choice"), tools),
-    )
+    )  # fmt: skip
 
 
 def _blocks(message: JsonObject, key: str) -> _Blocks:

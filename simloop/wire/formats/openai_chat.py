@@ -72,15 +72,11 @@ class OpenAIChat(OpenAIFormat):
         tools = tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools"))
         stream_options = payload.object_at(body, "stream_options", "")
         return WireRequest(
-            payload.model_of(body),
-            system,
-            messages,
-            tools,
-            streams=bool(body.get("stream")),
+            payload.model_of(body), system, messages, tools, streams=bool(body.get("stream")),
             reports_usage=bool(stream_options.get("include_usage")),
             output=payload.output_of(form, "response_format")
             or payload.forced_tool(body.get("tool_choice"), tools),
-        )
+        )  # fmt: skip
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ChatEncoder":
         return _ChatEncoder(self, request, stamp)

@@ -52,16 +52,11 @@ class OpenAIResponses(OpenAIFormat):
         text = payload.object_at(body, "text", "")
         size = '{"object": "response.input_tokens", "input_tokens": %d}'
         return _ResponsesRequest(
-            model,
-            system,
-            messages,
-            tools,
-            streams=bool(body.get("stream")),
+            model, system, messages, tools, streams=bool(body.get("stream")), turn=turn,
             size_reply=size if request.path.endswith("/input_tokens") else "",
             output=payload.output_of(payload.object_at(text, "format", "text"), "text.format")
             or payload.forced_tool(body.get("tool_choice"), tools),
-            turn=turn,
-        )
+        )  # fmt: skip
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ResponseEncoder":
         return _ResponseEncoder(self, request, stamp)

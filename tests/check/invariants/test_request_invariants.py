@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec import structs
 from oracle.context import no_empty_replies_sent
 from recording import Recording, of_machine, returned, said
 from work import lines_run
@@ -131,6 +132,8 @@ def test_a_tool_that_was_stopped_may_be_answered_last() -> None:
     run = requested([GO]).replied("", "a", "b").started("a").started("b").result("b").result("a")
     run.request([GO, said("", "a", "b"), GOT_B, GOT_A])
     assert len(run.found(results_in_call_order)) == 1
+    run.entries[-1] = structs.replace(run.entries[-1], system_prompt="You pay.")
+    assert run.found(results_in_call_order) == [], "another agent takes over"
 
 
 @pytest.mark.parametrize("invariant", dict.fromkeys(each for each, _, _ in WRONG))

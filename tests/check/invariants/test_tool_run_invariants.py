@@ -262,6 +262,16 @@ def twice(*, again: str = "b", more: Sequence[str] = ()) -> Recording:
     return run.started(again)
 
 
+def inner(*runs: str) -> Recording:
+    """A run whose first reply has two calls of `order`, which runs `look` inside."""
+    run = Recording().prompt().request([GO], tools=["order"])
+    for call_id in ("a", "b"):
+        run.call(call_id, name="order")
+    for arguments in runs:
+        run.started("own-1", arguments)
+    return run
+
+
 class Sends(Recording):
     """A recording with requests to a service."""
 
@@ -306,6 +316,8 @@ def of_tests(seconds: float, *, end: bool = True) -> Recording:
 CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (changes_made_once, twice(), PAYS, "of call 'b' with {} is run 2; the model has asked for 1"),
     (changes_made_once, twice(again="a"), PAYS, "is run 2; the model has asked for 1"),
+    (changes_made_once, inner("{}", "{}", '{"x":1}', "{}"), PAYS,
+     "'look' of call 'own-1' with {} runs again, and the model has asked for 2 calls"),
     (changes_made_once, ran("a").request([GO, said("", "a", "b"), returned("a"), returned("b")]),
      PAYS, "request 2 answers call 'b' with the result of another: 'look' has not run again"),
     (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2), PAYS,
@@ -348,6 +360,9 @@ def test_a_change_or_a_result_that_is_wrong_is_found(
 
 RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (changes_made_once, twice(more=["b"]), PAYS),
+    (changes_made_once, inner("{}", "{}", '{"x":1}'), PAYS),
+    (changes_made_once, inner("{}", "{}").request([GO, said("", "a"), returned("a")],
+     tools=["order"]).call("c", name="order").started("own-3"), PAYS),
     (changes_made_once,
      ran("a", "b").request([GO, said("", "a", "b"), returned("a"), returned("b")]), PAYS),
     (changes_made_once,
