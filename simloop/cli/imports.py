@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from simloop.cli.terminal import StatusLine, note, out, plain
+from simloop.cli.terminal import StatusLine, note, out, out_lines, plain
 from simloop.errors import ScenarioError, SimloopError
 from simloop.recordings.formats import FORMATS, grouped, is_known, read_recording
 from simloop.recordings.recording import ModelCall, Recording, ServiceCall
 from simloop.recordings.scenarios import scenario_of
 from simloop.scenario.catalog import SUFFIX
-from simloop.scenario.writing import create, create_schema, scenario_text
+from simloop.scenario.writing import content, create, create_schema, pieces
 
 
 @click.command("import")
@@ -43,10 +43,14 @@ def command(
     with StatusLine(sys.stderr) as status:
         for session in status.through(sessions):
             try:
+                path = _path_of(session[0], roots[session[0]], target, several=len(roots) > 1)
                 recording = read_recording(session, format_name or "", status.say)
                 scenario, comment = scenario_of(recording, emails=scrub)
-                path = _path_of(session[0], roots[session[0]], target, several=len(roots) > 1)
-                _write(path, recording, scenario_text(scenario, comment), session[0])
+                told = [*_told(recording)]
+                del recording  # each of these takes as much memory as the file
+                given = content(scenario)
+                del scenario
+                _write(path, told, pieces(given, comment), session[0])
             except SimloopError as error:
                 if isinstance(error, ScenarioError) and error.path in (None, "", session[0].name):
                     error.path = session[0]
@@ -74,14 +78,14 @@ def _path_of(file: Path, root: Path, target: Path | None, *, several: bool) -> P
     return target / file.parent.relative_to(root) / f"{stem}{SUFFIX}"
 
 
-def _write(path: Path | None, recording: Recording, text: str, file: Path) -> None:
-    head, *others = _told(recording)
+def _write(path: Path | None, told: list[str], lines: list[str], file: Path) -> None:
+    head, *others = told
     note("\n".join([plain(f"{file}: {head}"), *(f"  {plain(line)}" for line in others)]))
     if path is None:
-        out(text.removesuffix("\n"))
+        out_lines(lines)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    create(path, text)
+    create(path, (f"{each}\n" for each in lines))
     create_schema(path.parent)
     out(plain(str(path)))
 

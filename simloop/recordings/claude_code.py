@@ -16,6 +16,11 @@ from simloop.recordings.recording import Recording
 from simloop.recordings.sessions import RecordedSession, newest_branch
 
 _TYPES = ("user", "assistant", "system")
+_KEPT = frozenset({
+    "type", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "message", "isMeta", "subtype",
+    "isCompactSummary", "isApiErrorMessage", "apiErrorStatus", "error", "retryInMs",
+})  # fmt: skip
+"""The keys of a line that are read; others may repeat a whole result."""
 _INTERRUPTED = "[Request interrupted by user"
 _OF_PROGRAM = re.compile(r"\s*(Caveat: The messages below|<(command|local-command|bash)-[a-z]+>)")
 _Lines = list[tuple[int, dict[str, Any]]]
@@ -35,12 +40,16 @@ def read(file: RecordingFile, recording: Recording) -> None:
             above = known.get(word(value, "parentUuid"))
             is_sub = value.get("isSidechain") is True
             party = (word(value, "agentId") or above or f"agent-{line}") if is_sub else ""
-            parties.setdefault(party, []).append((line, value))
+            kept = {key: each for key, each in value.items() if key in _KEPT}
+            kept["durationMs"] = at(value, "toolUseResult.durationMs")
+            parties.setdefault(party, []).append((line, kept))
             known |= {uuid: party} if uuid else {}
-    for party, lines in parties.items():
+    file.data = b""
+    for party in [*parties]:
         session = RecordedSession(recording, party)
-        for values in _told(lines, recording):
-            _tell(session, values)
+        told = _told(parties.pop(party), recording)[::-1]
+        while told:  # a line goes when it is told: a long session fits into memory once
+            _tell(session, told.pop())
         session.end()
 
 
@@ -101,7 +110,7 @@ def _tell(session: RecordedSession, values: list[dict[str, Any]]) -> None:
 
 
 def _tell_user(session: RecordedSession, value: dict[str, Any], at_ns: int | None) -> None:
-    took_ns = time_ns(at(value, "toolUseResult.durationMs"), MS)
+    took_ns = time_ns(value["durationMs"], MS)
     for said in messages_in(mapping(value, "message"), "user"):
         if isinstance(said, ToolMessage):
             session.result(said, at_ns, took_ns)

@@ -6,7 +6,7 @@ conversation that it goes on, wherever it stands.
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -28,14 +28,16 @@ from simloop.recordings.recording import ModelCall, Prompt, Record, Recording, S
 from simloop.scenario.conversation import arguments_of, written
 from simloop.scenario.replies import error_of
 from simloop.scenario.services import METHODS
-from simloop.wire.formats import FORMATS
+from simloop.wire import formats
 from simloop.wire.formats.lookups import lookup_of
-from simloop.wire.formats.replies import WireFormat
 from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.services import check_address
 from simloop.world.wire_options import WireOptions
+
+if TYPE_CHECKING:
+    from simloop.wire.formats.replies import WireFormat
 
 _STATUSES, _FIRST_OF_NO_SUCCESS = range(200, 600), 300
 _MOST_OF_A_BODY = 10_000
@@ -73,11 +75,11 @@ def add_exchanges(
     `read` makes an exchange of a given one, or raises LeftOut.
     """
     storage = Storage()
-    formats = [make(WireOptions(), storage) for make in FORMATS]
+    made = [make(WireOptions(), storage) for make in formats.FORMATS]
     found: list[ModelCall | ServiceCall] = []
     for each in given:
         try:
-            found.append(_record(read(each), formats, storage))
+            found.append(_record(read(each), made, storage))
         except LeftOut as left_out:
             recording.leave_out(str(left_out))
     recording.records += [each for each in found if isinstance(each, ServiceCall)]
@@ -85,7 +87,7 @@ def add_exchanges(
 
 
 def _record(
-    exchange: HttpExchange, formats: Sequence[WireFormat], storage: Storage
+    exchange: HttpExchange, made: Sequence["WireFormat"], storage: Storage
 ) -> ModelCall | ServiceCall:
     request = exchange.request
     try:
@@ -95,7 +97,7 @@ def _record(
         raise LeftOut("a request whose address is that of no service") from None
     if exchange.status and exchange.status not in _STATUSES:
         raise LeftOut("an answer with a status that HTTP does not have")
-    form = next((one for one in formats if one.answers(request)), None)
+    form = next((one for one in made if one.answers(request)), None)
     try:
         if form is not None:
             return _model_call(form, exchange, storage)
@@ -104,7 +106,7 @@ def _record(
     return _service_call(exchange, address)
 
 
-def _model_call(form: WireFormat, exchange: HttpExchange, storage: Storage) -> ModelCall:
+def _model_call(form: "WireFormat", exchange: HttpExchange, storage: Storage) -> ModelCall:
     read = form.read(exchange.request)
     if read.size_reply:
         raise LeftOut("a request for a count of tokens")
@@ -127,7 +129,9 @@ _Told = tuple[Mapping[str, Any], AssistantMessage | None]
 """A reply as the keys of a reply of a script, and its message if it has not failed."""
 
 
-def _reply(form: WireFormat, exchange: HttpExchange, read: WireRequest, storage: Storage) -> _Told:
+def _reply(
+    form: "WireFormat", exchange: HttpExchange, read: WireRequest, storage: Storage
+) -> _Told:
     text, status = exchange.body.decode("utf-8", "replace"), exchange.status
     if status == 0:
         return _LOST, None
@@ -144,7 +148,7 @@ def _reply(form: WireFormat, exchange: HttpExchange, read: WireRequest, storage:
     return told
 
 
-def keys_of_reply(form: WireFormat, whole: Mapping[str, Any], status: int) -> _Told:
+def keys_of_reply(form: "WireFormat", whole: Mapping[str, Any], status: int) -> _Told:
     """Return what a reply tells. Raises WrongRequest."""
     failure = whole.get("error")
     if not failure:
@@ -158,7 +162,7 @@ def keys_of_reply(form: WireFormat, whole: Mapping[str, Any], status: int) -> _T
     return begun | {"error": error | ({"code": code} if code else {})}, None
 
 
-def whole_reply(form: WireFormat, text: str) -> Mapping[str, Any] | None:
+def whole_reply(form: "WireFormat", text: str) -> Mapping[str, Any] | None:
     """Return the JSON of a reply, or the reply that its events make; None if it is neither.
 
     Raises WrongRequest for events that are none of the format.

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simloop.errors import ScenarioError
 from simloop.recordings.files import RecordingFile
@@ -13,36 +13,39 @@ from simloop.recordings.recording import Recording
 
 
 class RecordingFormat(NamedTuple):
-    """One format. `signs` is found in the start of each file of it; `lacks`: see Recording."""
+    """One format. `signs` is found in the start of each file of it; `lacks`: see Recording.
+
+    Its module has a function `read`, and is loaded for a file of this format only.
+    """
 
     name: str
     words: str
-    signs: re.Pattern[str]
-    read: Callable[[RecordingFile, Recording], None]
-    lacks: tuple[str, ...]
+    signs: str
+    module: str
+    lacks: Sequence[str]
+
+    def fits(self, start: str) -> bool:
+        return re.search(self.signs, start, re.MULTILINE) is not None
+
+    def read(self, file: RecordingFile, recording: Recording) -> None:
+        import_module(self.module).read(file, recording)
 
 
 _LOOKED_AT = 20_000
 
-FORMATS = tuple(
-    RecordingFormat(
-        name, words, re.compile(signs, re.MULTILINE), import_module(module).read, tuple(lacks)
-    )
-    for name, words, signs, module, *lacks in json.loads(
-        Path(__file__).with_suffix(".json").read_text("utf-8")
-    )
-)
+_ROWS: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+FORMATS = tuple(RecordingFormat(*row) for row in _ROWS)
 """The formats, in the order in which they are tried."""
 
 
-def _formats_of(file: RecordingFile) -> list[RecordingFormat]:
+def _format_of(file: RecordingFile) -> RecordingFormat | None:
     start = file.data[:_LOOKED_AT].decode("utf-8-sig", "replace")
-    return [each for each in FORMATS if each.signs.search(start)]
+    return next((each for each in FORMATS if each.fits(start)), None)
 
 
 def is_known(path: Path) -> bool:
     """Return whether the file of a folder looks like a recording."""
-    return bool(_formats_of(RecordingFile.beginning(path, _LOOKED_AT)))
+    return _format_of(RecordingFile.beginning(path, _LOOKED_AT)) is not None
 
 
 def grouped(paths: Sequence[Path]) -> list[list[Path]]:
@@ -71,13 +74,13 @@ def read_recording(
     first, *others = [paths] if isinstance(paths, Path) else paths
     file = RecordingFile.read(first)
     named = [each for each in FORMATS if each.name == format_name]
-    found = named or _formats_of(file)
-    if not found:
+    form = named[0] if named else _format_of(file)
+    if form is None:
         known = ", ".join(each.name for each in FORMATS)
         hint = f"name its format with --format: {known}"
         raise ScenarioError("this is no recording that simloop knows", path=first, hint=hint)
-    recording = Recording(first.name, found[0].words, lacks=found[0].lacks)
+    recording = Recording(first.name, form.words, lacks=tuple(form.lacks))
     for each in [file, *map(RecordingFile.read, others)]:
         each.say = say
-        found[0].read(each, recording)
+        form.read(each, recording)
     return recording

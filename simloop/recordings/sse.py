@@ -3,7 +3,7 @@
 from simloop.recordings.exchanges import events_in, keys_of_reply
 from simloop.recordings.files import RecordingFile
 from simloop.recordings.recording import ModelCall, Recording
-from simloop.wire.formats import FORMATS
+from simloop.wire import formats
 from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import WrongRequest
 from simloop.world.wire_options import WireOptions
@@ -17,7 +17,7 @@ _SIGNS = {
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the reply of a stream. Raises ScenarioError."""
     events = [*events_in(file.text)]
-    for form in (make(WireOptions(), Storage()) for make in FORMATS):
+    for form in (make(WireOptions(), Storage()) for make in formats.FORMATS):
         if any(_SIGNS.get(form.name, "\0") in each for each in events):
             try:
                 keys, message = keys_of_reply(form, form.joined(events), 200)

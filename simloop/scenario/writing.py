@@ -6,7 +6,7 @@ The text, read again, gives an equal scenario; what no file can hold is refused.
 import contextlib
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import chain, count
 from math import isinf, isnan
@@ -58,15 +58,23 @@ _BEFORE_A_LINE = re.compile(r"\n(?!\n)")  # that is not empty
 
 def scenario_text(scenario: Scenario, comment: str = "", schema: str = SCHEMA_FILE) -> str:
     """Return the scenario as a file, after a comment. Raises ScenarioError if none can hold it."""
-    lines = [f"# yaml-language-server: $schema={schema}"]
-    lines += [f"# {HIDDEN.sub(_spell, escape(line))}".rstrip() for line in comment.splitlines()]
     try:
-        for key, value in content(scenario).items():
-            _add_entry(lines, key, value, 0, 0 if key in _SPREAD else _WIDTH)
+        return "\n".join((*pieces(content(scenario), comment, schema), ""))
     except ScenarioError as error:
         error.path = error.path or scenario.path or None
         raise
-    return "\n".join(lines) + "\n"
+
+
+def pieces(content: dict[str, Any], comment: str = "", schema: str = SCHEMA_FILE) -> list[str]:
+    """Return the lines of a file, of which each item of a list is one, and leave no content.
+
+    Raises ScenarioError.
+    """
+    lines = [f"# yaml-language-server: $schema={schema}"]
+    lines += [f"# {HIDDEN.sub(_spell, escape(line))}".rstrip() for line in comment.splitlines()]
+    for key in [*content]:
+        _add_entry(lines, key, content.pop(key), 0, 0 if key in _SPREAD else _WIDTH)
+    return lines
 
 
 def content(scenario: Scenario) -> dict[str, Any]:
@@ -114,6 +122,7 @@ def _add_item(lines: list[str], value: Any, indent: int) -> None:
     _add_value(lines, head, value, indent, 0 if is_mapping and len(value) == 1 else _WIDTH)
     if is_mapping and lines[start] == head:
         lines[start : start + 2] = [f"{head} {lines[start + 1].lstrip(' ')}"]
+    lines[start:] = ["\n".join(lines[start:])]  # one takes less memory than many
 
 
 def _text(head: str, text: str, indent: int, room: int) -> str:
@@ -240,11 +249,11 @@ def create_schema(folder: Path) -> Path | None:
     return schema
 
 
-def create(path: Path, text: str) -> None:
+def create(path: Path, text: str | Iterable[str]) -> None:
     """Write a new file. Raises ScenarioError, also if there is one, which is kept."""
     try:
         with path.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
     except FileExistsError as error:
         hint = "choose another name, or delete it first"
         raise ScenarioError("this file exists already", path=path, hint=hint) from error

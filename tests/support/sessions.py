@@ -34,7 +34,7 @@ def read(text: str | bytes, format_name: str = "") -> Recording:
     """Return the recording in a text, whose content tells the format."""
     data = text if isinstance(text, bytes) else text.encode()
     start = data[:20_000].decode("utf-8", "replace")
-    form = next(one for one in FORMATS if (one.name == format_name or one.signs.search(start)))
+    form = next(one for one in FORMATS if (one.name == format_name or one.fits(start)))
     recording = Recording("session.jsonl", form.words)
     form.read(RecordingFile("session.jsonl", data), recording)
     return recording

@@ -1,13 +1,24 @@
 """The wire formats that simloop speaks: one file each, and its name here."""
 
-from simloop.wire.formats.anthropic_messages import AnthropicMessages
-from simloop.wire.formats.bedrock import Bedrock
-from simloop.wire.formats.gemini import Gemini
-from simloop.wire.formats.openai_chat import OpenAIChat
-from simloop.wire.formats.openai_responses import OpenAIResponses
-from simloop.wire.formats.replies import WireFormat
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simloop.wire.formats.replies import WireFormat
+
+    FORMATS: tuple[type[WireFormat], ...]
 
 # The requests that they answer exclude each other.
-FORMATS: tuple[type[WireFormat], ...] = (
-    OpenAIChat, OpenAIResponses, AnthropicMessages, Gemini, Bedrock,
-)  # fmt: skip
+_CLASSES = {
+    "openai_chat": "OpenAIChat", "openai_responses": "OpenAIResponses",
+    "anthropic_messages": "AnthropicMessages", "gemini": "Gemini", "bedrock": "Bedrock",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Return `FORMATS`, loaded on first use: most commands read one format, or none."""
+    if name != "FORMATS":
+        raise AttributeError(name)
+    found = _CLASSES.items()
+    formats = tuple(getattr(import_module(f"{__name__}.{file}"), each) for file, each in found)
+    return globals().setdefault(name, formats)
