@@ -104,7 +104,7 @@ class Facts:
         self.conversation = 0  # the number of its first request
         self.conversation_of: dict[int, int] = {}  # that of each main request
         self.conversations: set[int] = set()  # those of this run
-        self._asides: set[int] = set()
+        self.asides: set[int] = set()  # their numbers
         self._ends: list[Request] = []  # the requests from which a conversation may go on
         self._first = 0  # the first main request of this run
 
@@ -173,14 +173,14 @@ class Facts:
             assert before is not None
             is_new = len(request.messages) > len(before.messages) or self._is_closed(before)
         else:
-            party, asides = request.party, self._asides
+            party, asides = request.party, self.asides
             own = [one for one in ends if one.party == party and one.number not in asides]
             before = own[-1] if own and not self._is_apart(request, own[-1]) else None
             is_new = before is not None and self._has_some_of(request, before)
-        again = before is not None and before.number in self._asides and not request.tools
+        again = before is not None and before.number in self.asides and not request.tools
         self.is_aside = again or (before is not None and self._is_beside(request, before))
         if self.is_aside:
-            self._asides.add(request.number)
+            self.asides.add(request.number)
             before, is_new = (before, is_new) if again else (None, False)
         if is_new:  # else another agent may have asked alike, or asks in between
             ends[:] = [each for each in ends if each is not before]

@@ -50,12 +50,15 @@ def _conversations(subject: Subject) -> list[list[ReceivedReply]]:
 def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | None], str]) -> str:
     """Return why a completed run must not be completed, by its last reply, or an empty text.
 
-    An agent that ends with words other than the model's reports its own end, and is not judged.
+    An agent that ends with words other than the model's reports its own end, and is not judged. A
+    summary that was asked for amid the conversation is no last reply.
     """
     if entry.outcome is not Outcome.COMPLETED:
         return ""
     facts = subject.facts
-    whys = [flaw(each[-1]) for each in _conversations(subject)] or [flaw(None)]
+    last = [each[-1] for each in _conversations(subject)]
+    main = [each for each in last if each.number not in facts.asides or each.text == entry.text]
+    whys = [*map(flaw, (entry.text and main) or last)] or [flaw(None)]
     why = whys[-1] if all(whys) else ""
     own_words = entry.text and all(each.text != entry.text for each in facts.replies.values())
     if not why or (own_words and subject.machine is None):

@@ -652,26 +652,34 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
 @of_agents(
     "An agent does not send the result of one call as that of another.",
     "BUGS.md D14; langgraph #6533",
-    sees=[Prompt, ToolResult, MainRequest],
-    begins=[ToolResult],
+    sees=[Prompt, ToolStarted, ToolResult, MainRequest],
+    begins=[ToolStarted],
 )
 def results_not_crossed(subject: Subject) -> Watch:
-    """The whole text of another result in the place of the own one is no other wording of it."""
-    results: dict[str, str] = {}
+    """The whole text of another result in the place of the own one is no other wording of it.
+
+    A call may have the result of a further run of its tool, and a tool that was broken off none.
+    """
+    ran: dict[str, tuple[str, str]] = {}
+    results: dict[str, ToolResult] = {}
     while True:
         entry = yield
         if type(entry) is Prompt:
-            results = {}
+            ran, results = {}, {}
+        elif type(entry) is ToolStarted:
+            ran[entry.call_id] = entry.name, entry.arguments
         elif type(entry) is ToolResult:
-            results[entry.call_id] = _bare(entry.text)
+            results[entry.call_id] = entry
         for call_id, message in subject.results.items() if type(entry) is Request else ():
-            own, sent = results.get(call_id, ""), _bare(message.text)
-            if len(sent) < _CLEAR or not own or own in sent:
+            own, sent = results.get(call_id), _bare(message.text)
+            is_own = own is not None and (not own.text or _bare(own.text) in sent)
+            if len(sent) < _CLEAR or is_own or call_id not in ran:
                 continue
-            other = next((each for each, text in results.items() if text == sent), "")
-            if other:
-                where = f"request {entry.number} answers call {call_id!r}"
-                return f"{where} with the result of call {other!r}: {message.text!r:.80}"
+            for other, each in results.items():
+                is_known = own is not None or not each.is_error
+                if is_known and _bare(each.text) == sent and ran.get(other) != ran[call_id]:
+                    where = f"request {entry.number} answers call {call_id!r}"
+                    return f"{where} with the result of call {other!r}: {message.text!r:.80}"
 
 
 def _before_ns(

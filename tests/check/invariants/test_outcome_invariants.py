@@ -1,5 +1,5 @@
 import pytest
-from recording import Recording, of_machine
+from recording import Recording, of_machine, returned, said
 
 from simloop.check.invariants.decisions import (
     completed_after_a_complete_reply,
@@ -12,7 +12,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.messages import FinishReason, Outcome, UserMessage
 from simloop.trace import entries
 
-GO = UserMessage("Go.")
+GO, SHORTEN = UserMessage("Go."), UserMessage("Sum up.")
 
 
 def asked() -> Recording:
@@ -105,6 +105,17 @@ def test_an_end_that_is_as_it_says_is_not_found(
 def test_an_agent_may_say_in_its_own_words_that_it_ended_early(invariant: Invariant) -> None:
     for early in (asked().failed(), asked().replied("I look.", "a"), asked().cut()):
         assert early.ended(text="I give up.").found(invariant) == []
+
+
+def test_a_summary_amid_a_run_is_not_its_last_reply() -> None:
+    run = asked().replied("I look.", "a").request([GO, SHORTEN], tools=()).replied("In short.")
+    run.request([GO, said("I look.", "a"), returned("a")]).text("Half").finish(FinishReason.LENGTH)
+    assert run.ended(text="Half").found(completed_after_a_complete_reply)
+
+
+def test_an_answer_to_a_request_without_tools_may_end_a_run() -> None:
+    run = asked().replied("I look.", "a").request([GO, SHORTEN], tools=()).replied("Done.")
+    assert run.ended(text="Done.").found(completed_without_open_calls) == []
 
 
 def test_the_text_of_a_machine_is_never_lost() -> None:

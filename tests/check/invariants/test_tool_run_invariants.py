@@ -293,7 +293,7 @@ CROSSED: list[Message] = [GO, said("", "a", "b"), returned("a", "rain"), returne
 
 
 def both(a: str = "rain", b: str = "snow") -> Recording:
-    return asked("a", "b").started("a").started("b").result("a", a).result("b", b)
+    return asked("a", "b").started("a").started("b", '{"x":1}').result("a", a).result("b", b)
 
 
 def fitting(arguments: str, call_id: str = "a") -> Recording:
@@ -344,6 +344,9 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
      "request 2 answers call 'b' with the result of call 'a': 'rain'"),
     (results_not_crossed, both('{"rain":1}').request([*CROSSED[:3], returned("b", '{"rain": 1}')]),
      Subject(), "with the result of call 'a': '{\"rain\": 1}'"),
+    (results_not_crossed,
+     asked("a", "b").started("b", '{"x":1}').started("a").result("a", "rain").request(CROSSED),
+     Subject(), "request 2 answers call 'b' with the result of call 'a'"),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject(),
      "the schema in request 1"),
     (tool_arguments_fit_the_schema, fitting('{"depth":"3"}'), Subject(), "does not allow these"),
@@ -398,6 +401,12 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (results_not_crossed,
      both().request([*CROSSED[:2], returned("a", "rain"), returned("b", "It is rain")]), Subject()),
     (results_not_crossed, both(b="").request(CROSSED), Subject()),
+    (results_not_crossed,
+     asked("a", "b").started("b").started("own-1").result("own-1", "rain").request(CROSSED),
+     Subject()),
+    (results_not_crossed,
+     asked("a", "b").started("b", '{"x":1}').started("a").result("a", "rain", is_error=True)
+     .request(CROSSED), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"depth":3}'), Subject()),
     (tool_arguments_fit_the_schema, fitting("[]"), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}', "own-1"), Subject()),
