@@ -15,6 +15,7 @@ trials, so they agree on what a failure is. A run fails for one of these reasons
 import asyncio
 import contextlib
 import gc
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -69,17 +70,24 @@ SENTENCES = {
     "ReplayDiverged": "Two runs with the same scenario and seed are equal.",
 }
 
-SPLIT = frozenset({"no-mistake-in-the-code"})
+SPLIT = frozenset({
+    "accepted-requests", "changes-made-once", "no-mistake-in-the-code", "prompt-and-tools-kept",
+    "replies-with-calls-kept",
+})  # fmt: skip
 """The invariants whose violations have different causes if their texts begin with other words."""
 
+_CAUSE = re.compile(
+    r"(?:request \d+ |.*? status \d+: (?:messages\S*: )?)?(`?\w+`?(?: [a-z]+){0,2})"
+)
 _TAIL = 60
 """The number of entries at the end of a runaway run that are inspected: a few rounds."""
 _ENCODER = msgspec.json.Encoder()
 
 
-def first_word(text: str) -> str:
-    """Return the first word of a text, such as the class of an error."""
-    return text.replace(":", " ").partition(" ")[0]
+def cause_of(text: str) -> str:
+    """Return the first words of a text: the class of an error, or how a request is wrong."""
+    found = _CAUSE.match(text)
+    return found[1] if found else ""
 
 
 class Failure(NamedTuple):
@@ -108,7 +116,7 @@ class Failure(NamedTuple):
     def identity(self) -> str:
         """Return the text that two failures must share to count as the same failure."""
         if self.name in SPLIT:
-            return f"{self.name} {first_word(self.text)}"
+            return f"{self.name} {cause_of(self.text)}"
         return self.text if self.name == EXPECTATION else self.name
 
 

@@ -266,7 +266,8 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
     for tool in offer.first:
         arguments = offer.tools[tool]
         chosen = [("broken", each) for each in arguments.broken[:4]]
-        chosen += [("edge", each) for each in arguments.edges[:8]]
+        # The last of many has a further key, which no schema forbids.
+        chosen += [("edge", each) for each in (*arguments.edges[:7], *arguments.edges[7:][-1:])]
         for number, (what, each) in enumerate(chosen):
             yield Circumstance(f"{what} {number} of {tool}", _inserted({"call": {tool: each}}))
     for tool in offer.first:  # what one of them has read, another may change

@@ -150,6 +150,7 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
         processes.NURSERIES.append(processes.Nursery())  # before the first run of this process
     search = settings.search()
     search.number, search.failures = due.first - 1, FoundFailures(due.known)
+    bases = search.bases if due.shrinks else search.undisturbed
     search.twin = TWIN if in_main else None  # a cluster may play several ranges in one process
     findings: list[SearchFinding] = []
     found, ended = list[FoundFailure](), False
@@ -162,8 +163,7 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
                 begins()
             new = found or search.answer_elsewhere()
             findings = [
-                SearchFinding.of(each, settings.loop, search.bases, shrinks=due.shrinks)
-                for each in new
+                SearchFinding.of(each, settings.loop, bases, shrinks=due.shrinks) for each in new
             ]
         except KeyboardInterrupt as error:
             ended = True
@@ -173,7 +173,7 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
                 search.failures.add(failure, search.world(search.number), search.number)
     if not findings and len(search.failures):  # broken off before it was run again, or shrunk
         last = next(iter(search.failures))
-        findings = [SearchFinding.of(last, settings.loop, search.bases, shrinks=False)]
+        findings = [SearchFinding.of(last, settings.loop, bases, shrinks=False)]
     goals = {name: count for name, count in search.goals.counts.items() if count}
     took_s = processes.cpu_s() - start_s
     return RangeResult(due.first, search.runs, took_s, search.virtual_ns, goals,

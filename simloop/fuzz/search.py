@@ -30,8 +30,8 @@ from simloop.check.trial import (
     Failure,
     Rules,
     Until,
+    cause_of,
     failure_of,
-    first_word,
     only,
     run_again,
     trial,
@@ -71,7 +71,7 @@ class Group(NamedTuple):
     @classmethod
     def of(cls, name: str, text: str) -> "Group":
         if name in SPLIT:
-            return cls(name, first_word(text))
+            return cls(name, cause_of(text))
         if only(name) or name == FINISHES:
             return cls(name, "")
         line = text.partition("\n")[0]
@@ -227,6 +227,12 @@ class Search:
     def is_slow(self) -> bool:
         """Return whether the first runs of an agent took long: an SDK does much for each."""
         return self._course is not None and self._course.took_s > _SLOW_S
+
+    @property
+    def undisturbed(self) -> Sequence[Scenario]:
+        """Return the scenarios that are varied, or the plain course of an agent."""
+        course = self._course
+        return self.bases or ([world for _, world in course.small[:1]] if course else ())
 
     def run(
         self, *, runs: int | None = None, seconds: float | None = None

@@ -192,6 +192,22 @@ def test_the_shape_of_a_text_has_no_numbers_and_no_names() -> None:
     assert one != group("the tool of call 'call-1' never started")
 
 
+def test_a_rule_on_a_conversation_has_a_group_for_each_way_to_break_it() -> None:
+    def group(name: str, text: str) -> Group:
+        return Group.of(name, text)
+
+    refused = "POST /v1/messages is answered with status 400: "
+    for name, one, same, other in (
+        ("replies-with-calls-kept", "request 3 has other calls than those of the reply",
+         "request 12 has other calls than", "request 3 lacks the reply to the one before it"),
+        ("accepted-requests", f"{refused}messages.1: `tool_use` ids were found without",
+         f"{refused}messages.30: `tool_use` ids were found without",
+         f"{refused}messages.2.content.1: unexpected `tool_use_id` found"),
+        ("no-mistake-in-the-code", "KeyError: 'a' after a reply", "KeyError: 'b'", "TypeError: a"),
+    ):  # fmt: skip
+        assert group(name, one) == group(name, same) != group(name, other)
+
+
 def test_failures_of_one_rule_and_one_shape_are_one_finding_with_the_first_scenario() -> None:
     failures = FoundFailures()
     first = failures.add(Failure("rule", "request 7 is wrong", ""), LARGE, 3)

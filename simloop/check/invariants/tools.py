@@ -137,7 +137,8 @@ def changes_made_once(subject: Subject) -> Watch:
             started[entry.name] += 1
             if started[entry.name] > called[entry.name]:
                 runs, calls = started[entry.name], called[entry.name]
-                return f"{described(entry)} is run {runs}; the model has asked for {calls}"
+                called_it = f"the model has called it {'once' if calls == 1 else f'{calls} times'}"
+                return f"{described(entry)} is run {runs} of the tool, and {called_it}"
 
 
 def _is_inner(name: str, request: SentRequest | None) -> bool:
