@@ -180,5 +180,4 @@ def _between(interval: Interval) -> str:
 
 
 def _ratio(growth: float, digits: int = 2) -> str:
-    """Return a growth in per cent, or how many times as much a cost is, from twice on."""
     return f"{growth:+.1%}" if growth < 1 else f"{rounded_number(1 + growth, digits)} times"

@@ -266,7 +266,6 @@ def _laid_out(texts: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _legend(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """Yield the meaning of the marks that are used, and the loops missing from the comparison."""
     shown = [one for one in comparisons if one.is_remarkable or len(comparisons) == 1]
     used = {mark for one in shown for row in one.rows for mark in one.marks(row)}
     used |= {_SUMMARY for one in shown for row in one.rows if row.facts["summaries"]}

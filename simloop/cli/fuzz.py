@@ -287,7 +287,7 @@ def progress_line(sums: Sums) -> str:
 def report_lines(sums: Sums, written: Mapping[str, Path]) -> Iterator[str]:
     """Yield the lines of a report; `written` maps the scenarios of failures to their files."""
     for group, finding in sums.failures.items():
-        yield from _failure(sums, finding, sums.counts[group], written.get(finding.scenario))
+        yield from _failure(finding, sums.counts[group], written.get(finding.scenario))
     yield ""
     if sums.is_of_agent and sums.runs and not sums.requests:
         yield "no run has asked a model: `simloop run` with a scenario of one prompt shows why"
@@ -301,14 +301,11 @@ def report_lines(sums: Sums, written: Mapping[str, Path]) -> Iterator[str]:
     yield f"{sums.cpu_s:.1f} s of processor time, {sums.virtual_h:,.0f} h of virtual time"
 
 
-def _failure(
-    sums: Sums, finding: executor.SearchFinding, count: int, file: Path | None
-) -> Iterator[str]:
+def _failure(finding: executor.SearchFinding, count: int, file: Path | None) -> Iterator[str]:
     yield ""
     yield f"{finding.name}: {plain(finding.sentence)}"
     yield f"  world:    {plain(finding.world) or 'no fault'}"
-    who = "agent:   " if sums.is_of_agent else "loop:    "
-    yield f"  {who} {plain(' | '.join(map(str.strip, finding.shown.splitlines())))}"
+    yield f"  result:   {plain(' | '.join(map(str.strip, finding.shown.splitlines())))}"
     worlds = "1 world" if count == 1 else f"{count} worlds"
     yield f"  found in {worlds}, first in run {finding.run}"
     if finding.reproduced is False:

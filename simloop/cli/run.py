@@ -136,7 +136,6 @@ def _update(path: Path, given: RunOptions) -> None:
 
 
 def _sent(scenario: Scenario, trace: LoopTrace) -> Any:
-    """Return the requests of a run as `expect.sent`, by parties if the scenario has some."""
     has_parties = bool(scenario.models) and not isinstance(scenario.expect.sent, list)
     lists: dict[str, SentList] = {}
     for each in requests(trace.entries):

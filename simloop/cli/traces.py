@@ -151,7 +151,6 @@ def replay(traces: tuple[Path, ...], loop: str | None) -> int:
 
 
 def _replay(path: Path, loop: str | None, width: int) -> int:
-    """Print the verdict on one trace, and return its exit code."""
     try:
         recorded = read_trace(path)
         again = rerun(recorded, loop)

@@ -57,7 +57,6 @@ def play_weathers(
 
 
 def _weathered(scenario: Scenario, chance: ChanceFaults) -> Scenario:
-    """Return a scenario under faults, whose model also answers the requests that they cause."""
     script: dict[str, Any] = {"model": answering(scenario.model), "models": dict(scenario.models)}
     for name, party in scenario.models.items():
         script["models"][name] = party.model_copy(update={"replies": answering(party.replies)})

@@ -182,13 +182,16 @@ def _broken(fault: faults.ReplyFault, say: str = "") -> Callable[[WorldDraft, in
         whole = Reply(say=say) if say else draft.reply(place)
         if not (whole.say or whole.call):
             whole = Reply(say="Some words")
-        draft.insert(place, whole.model_copy(update={"finish": None, **update}))
+        is_last = say and "stall" in fault.keys  # so one of the texts is the answer
+        draft.insert(
+            len(draft.replies) if is_last else place,
+            whole.model_copy(update={"finish": None, **update}),
+        )
 
     return act
 
 
 def _changed(**update: Any) -> Callable[[WorldDraft, int], None]:
-    """Exchange keys of the reply at a place."""
 
     def act(draft: WorldDraft, place: int) -> None:
         at = draft.at(place)
@@ -198,7 +201,6 @@ def _changed(**update: Any) -> Callable[[WorldDraft, int], None]:
 
 
 def _answers(offer: Offer) -> Iterator[Circumstance]:
-    """Yield answers to requests for an object: valid ones, cut ones, and nearly valid ones."""
     for number, asked in enumerate(offer.answers):
         plain = json.dumps(asked.objects.plain)
         half = plain[: len(plain) // 2]
@@ -365,7 +367,6 @@ def _tool(
 
 
 def _people(offer: Offer) -> Iterator[Circumstance]:
-    """Yield other answers of the user to what the agent asks on standard input."""
     if not isinstance(offer.input, list):
         return
     rest: Sequence[Any] = offer.input
@@ -399,7 +400,6 @@ _PHASES = ("request", "part", "text-delta", "tool-call", "finish", "tool-started
 
 
 def _user() -> Iterator[Circumstance]:
-    """Yield the user's stops in each phase, each with a further prompt, and messages."""
     yield Circumstance("a further prompt", _further)
     for nth, phase in product((1, 2), _PHASES):
         yield Circumstance(f"abort after {phase} {nth}", _stopped(after=phase, nth=nth))
@@ -465,7 +465,7 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
         draft.insert(0, Reply(say=["some words " * 3_000], **calls, times=2))
         if calls and not draft.offer.answers:
             draft.rules.append(Reply(when=When(tools=[]), **keys, times="always"))
-        said = [f"{n}. " + "many words " * 3_000 for n in (1, 2) if "say" in keys]
+        said = [f"{n}. " + "many words " * 3_000 for n in ((1, 2) if "say" in keys else (1,))]
         draft.keys["then"] = draft.get("then") or [*said, FURTHER]
 
     return act
@@ -487,7 +487,6 @@ _OF_PROGRAMS = {
 
 
 def _others(base: Scenario) -> Iterator[Circumstance]:
-    """Yield the faults of the services, the programs and the other agents of a scenario."""
     for name in base.services:
         act = _disturbed("services", name, _REFUSAL, with_fault, 4)
         yield Circumstance(f"{name} refuses", act)

@@ -30,8 +30,6 @@ _PLACES = 5
 
 
 class _Base:
-    """A scenario whose course is disturbed, with the offer of the agent and its circumstances."""
-
     def __init__(self, scenario: Scenario, given: RunOptions, abilities: Abilities) -> None:
         self.offer: Offer = offer_of(scenario, given)
         script: dict[str, Any] = {}

@@ -79,7 +79,6 @@ class Goals:
 
 
 def _a(kind: type, **values: object) -> _Step:
-    """Return the step that matches an entry of a kind with these values."""
     return lambda entry: (
         type(entry) is kind and all(getattr(entry, name) == each for name, each in values.items())
     )

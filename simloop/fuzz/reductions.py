@@ -115,7 +115,6 @@ def repetitions(tree: Tree) -> Pass:
 
 
 def _merged(reply: Tree, other: Tree) -> list[Tree]:
-    """Return the first reply with the sum of both counts, if both have a count."""
     times = [each.get("times", 1) for each in (reply, other)]
     return [{**reply, "times": sum(times)}] if all(type(n) is int for n in times) else []
 

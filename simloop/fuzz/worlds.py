@@ -325,7 +325,6 @@ def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
 def _answering_otherwise(
     choices: Choices, tools: Mapping[str, ScriptedTool]
 ) -> Mapping[str, ScriptedTool]:
-    """Change a few recorded results of tools."""
     known = [name for name, tool in tools.items() if tool.answers]
     for number in choices.several(2, lambda _: choices.integer(0, len(known) - 1)) if known else ():
         tool = tools[name := known[number]]

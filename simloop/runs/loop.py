@@ -318,7 +318,6 @@ def _declared_design(made: Any) -> str:
 
 
 def _design_of_machine(made: Any) -> str:
-    """Return the design that a machine declares, or that has its `name`; or an empty text."""
     name = getattr(made, "name", "")
     return _declared_design(made) or (name if name in names() else "")
 

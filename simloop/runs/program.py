@@ -163,7 +163,6 @@ class WholeProgram(OwnAgent):
         return replace(ending, exit=status)
 
     async def _answer(self, prompt: str, world: World) -> str:
-        """Run the program on one prompt, and return what it has written to standard output."""
         if self._main is None:
             message = "a whole program runs in a process of its own"
             hint = "run it with simloop.run, or with the command line"
@@ -254,7 +253,6 @@ def _status_of(call: Callable[[], Any]) -> int:
 
 
 def _end_as_python_does() -> None:
-    """Wait for threads and call what is registered for the exit."""
     python: Any = threading
     for call in reversed(python._threading_atexits):  # as `threading._shutdown`
         call()

@@ -125,7 +125,6 @@ def _checked(text: Any) -> str:
 
 
 def _last_text(record: Sequence[AnyEntry]) -> str:
-    """Return the text of the run's last reply that has some, whole or cut off."""
     pieces: list[str] = []
     number = None
     for entry in reversed(record):

@@ -437,17 +437,14 @@ def _after_rest(wanted: Sequence[Any], places: list[int]) -> list[int]:
 
 
 def _roles_fit(wanted: str, got: str) -> bool:
-    """Return whether the roles of messages match; `...` matches any number of roles."""
     return _first_stray(wanted.split(), got.split()) is None
 
 
 def _call_fits(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
-    """Return whether a call matches; `{read: ...}` matches any arguments of `read`."""
     return wanted == got or (wanted.keys() == got.keys() and list(wanted.values()) == [REST])
 
 
 def _line_fits(wanted: str, got: str) -> bool:
-    """Return whether a command line matches; `*` matches any characters."""
     return pattern_of(wanted).fullmatch(got) is not None
 
 
@@ -457,7 +454,6 @@ def _request_in_words(entry: entries.ServiceRequest) -> Any:
 
 
 def _request_fits(wanted: Any, got: entries.ServiceRequest) -> bool:
-    """Return whether a request to a service is the wanted one, given as `expect.services` says."""
     asked, body = (wanted, REST) if isinstance(wanted, str) else next(iter(wanted.items()))
     method, _, target = asked.partition(" ")
     path = got.path if "?" in target else got.path.partition("?")[0]
@@ -552,7 +548,6 @@ def check_settings_of_tools(scenario: Scenario, loop: str, trace: LoopTrace) -> 
 
 
 def _specs_of_world(header: Header) -> dict[str, ToolSpec | None]:
-    """Return the tools that the world runs, by name; None for one that is Python code."""
     python = (name.removeprefix("tool ") for name in header.python if name.startswith("tool "))
     known: dict[str, ToolSpec | None] = dict.fromkeys(python)
     if bytes(header.scenario) == b"null":

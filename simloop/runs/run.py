@@ -172,7 +172,6 @@ class Simulation:
         return replace(ended, trace=self.trace)
 
     def _take(self, told: _Told) -> Result | BaseException:
-        """Take what a fork tells for the course of this run, and return how it ended there."""
         ended, self._told = told
         trace = self._told.trace
         self.trace.entries[:] = trace.entries
@@ -247,7 +246,6 @@ class Simulation:
             error.path = error.path or path
 
     def _check_script(self, result: Result) -> None:
-        """Raise ScriptUnused for unused replies and actions, unless a number is expected."""
         if not result.unused_places or self.expected.unused is not None:
             return  # the latter is compared with the other expectations
         error = self._unused_error(self._never_came())

@@ -82,7 +82,6 @@ def find(name: str) -> Path:
 
 
 def _named(name: str, paths: dict[str, Path]) -> str:
-    """Return the full name of `name`, which may be a stem. Raises ScenarioError."""
     if name in paths:
         return name
     same_stem = [known for known in sorted(paths) if known.rpartition("/")[2] == name]

@@ -305,7 +305,6 @@ class Expect(fields.Strict):
 
 
 def _most(bounds: Any) -> Any:
-    """Return bounds without the lower one; None if there is no upper one."""
     if isinstance(bounds, dict):
         return {name: most for name, each in bounds.items() if (most := _most(each))} or None
     has_most = isinstance(bounds, CountBounds | Span) and bounds.max is not None

@@ -256,7 +256,6 @@ def _pattern(written: str) -> _Pattern:
 
 
 def _expression(text: str, parameter: str) -> tuple[str, tuple[str, ...]]:
-    """Return a regular expression for a text with parameters, and their names."""
     pieces = _PARAMETER.split(text)
     pieces[::2] = map(re.escape, pieces[::2])
     names = tuple(pieces[1::2])

@@ -235,8 +235,6 @@ def _unreadable(path: str, line: int, why: str) -> ScenarioError:
 
 
 class _Reading:
-    """Adds lines to `trace`, which has its header, and no more, at the start."""
-
     __slots__ = ("_entries", "_messages", "_open", "_runs", "_trace")
 
     def __init__(self, trace: LoopTrace) -> None:

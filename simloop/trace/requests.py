@@ -160,7 +160,6 @@ class RequestCoder:
         return entry, chars
 
     def _base(self, messages: Sequence[Message], length: int) -> tuple[_Sent, int]:
-        """Return the remembered request that has most in common, and how many messages that is."""
         best, most = _NOTHING, 0
         for sent in self._sent:
             if sent.length <= most and best is not _NOTHING:

@@ -389,7 +389,6 @@ class ScriptedCourse(ReplyCourse):
 
 
 def _half(pieces: tuple[bytes, ...]) -> list[bytes]:
-    """Return the pieces up to the middle of the body, which is in the last of them."""
     left, found = -(-sum(map(len, pieces)) // 2), []
     for piece in pieces:
         if left > 0:

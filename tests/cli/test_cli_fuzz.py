@@ -353,7 +353,7 @@ def test_a_report_says_the_world_what_the_agent_did_and_how_to_run_it(
     )
     assert lines[at + 1].startswith("  world:    the model calls look(")
     assert lines[at + 2 : at + 6] == [
-        "  agent:    AssertionError: not yet after a reply that calls look",
+        "  result:   AssertionError: not yet after a reply that calls look",
         "  found in 1 world, first in run 1",
         "  file:     found/no-mistake-in-the-code.simloop.yaml",
         "  run it:   simloop run found/no-mistake-in-the-code.simloop.yaml",
@@ -402,7 +402,7 @@ def test_a_provider_that_breaks_its_contract_is_searched_with_provider_any(
     strict = cli(*search, "--provider", "strict")
     assert "no failures" in strict.stdout
     lax = cli(*search, "--provider", "any", "--out", "found")
-    assert "agent:    AssertionError" in lax.stdout
+    assert "result:   AssertionError" in lax.stdout
     text = Path("found/no-mistake-in-the-code.simloop.yaml").read_text()
     assert f"--loop {agents}:Counts --seed 3 --provider any --runs" in text
 

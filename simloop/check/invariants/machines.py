@@ -67,7 +67,6 @@ def limits_not_enforced_early(subject: Subject, _: Any) -> str:
 
 
 def _unnamed(run: Run, subject: Subject, bounds: Mapping[str, Bound]) -> str:
-    """Return why the end of a run does not fit the limit that it names, or an empty text."""
     state, course, facts = run.state, subject.course, subject.facts
     assert isinstance(state, Finished)
     limit, outcome = state.limit, state.outcome
