@@ -16,7 +16,7 @@ from simloop.fuzz.offers import AskedObject, Offer
 from simloop.kernel.limits import Limits
 from simloop.messages import json_value
 from simloop.scenario.conversation import calls_of
-from simloop.scenario.people import Line
+from simloop.scenario.people import Line, Then
 from simloop.scenario.programs import Program
 from simloop.scenario.programs import with_fault as with_program_fault
 from simloop.scenario.replies import Http, Pace, Reply, When, reply_of_fault
@@ -382,10 +382,7 @@ def _people(offer: Offer) -> Iterator[Circumstance]:
 
 
 def _typed(lines: Sequence[Line]) -> Callable[[WorldDraft, int], None]:
-    def act(draft: WorldDraft, _: int) -> None:
-        draft.keys["input"] = lines
-
-    return act
+    return lambda draft, _: draft.keys.update(input=lines)
 
 
 def _answering(name: str, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
@@ -420,12 +417,8 @@ def _user() -> Iterator[Circumstance]:
     yield Circumstance("two messages after request", two)
 
 
-def _both(*acts: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], None]:
-    def act(draft: WorldDraft, place: int) -> None:
-        for each in acts:
-            each(draft, place)
-
-    return act
+def _both(*acts: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], object]:
+    return lambda draft, place: [each(draft, place) for each in acts]
 
 
 def _first(act: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], object]:
@@ -433,12 +426,8 @@ def _first(act: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, in
     return lambda draft, _: act(draft, 0)
 
 
-def _stopped(**trigger: Any) -> Callable[[WorldDraft, int], None]:
-    def act(draft: WorldDraft, place: int) -> None:
-        draft.keys["abort"] = Trigger(**trigger)
-        _further(draft, place)
-
-    return act
+def _stopped(**trigger: Any) -> Callable[[WorldDraft, int], object]:
+    return _both(lambda draft, _: draft.keys.update(abort=Trigger(**trigger)), _further)
 
 
 def _further(draft: WorldDraft, _: int) -> None:
@@ -465,7 +454,8 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
         draft.insert(0, Reply(say=["some words " * 3_000], **calls, times=2))
         if calls and not draft.offer.answers:
             draft.rules.append(Reply(when=When(tools=[]), **keys, times="always"))
-        said = [f"{n}. " + "many words " * 3_000 for n in ((1, 2) if "say" in keys else (1,))]
+        prompts = ("first words ", "second words ") if "say" in keys else ("many words ",)
+        said = [Then(say=each * 3_000) for each in prompts]
         draft.keys["then"] = draft.get("then") or [*said, FURTHER]
 
     return act
@@ -532,11 +522,10 @@ _REFUSAL = faults.SiteFault(
 
 
 def _with_programs(name: str, answers: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
-    def act(draft: WorldDraft, _: int) -> None:
-        others = {one: each for one, each in draft.get("programs").items() if one != name}
-        draft.keys["programs"] = {**others, **answers}
+    def others(draft: WorldDraft) -> dict[str, Any]:
+        return {one: each for one, each in draft.get("programs").items() if one != name}
 
-    return act
+    return lambda draft, _: draft.keys.update(programs={**others(draft), **answers})
 
 
 def _disturbed(

@@ -339,7 +339,6 @@ def _repeats(replies: Sequence[Reply]) -> bool:
 
 
 def _bounded(reply: Reply, abilities: alphabet.Abilities) -> Reply:
-    """Return an endless reply with a few repetitions, if the loop may not end either."""
     for_ever = reply.times == "always" or (reply.when is not None and reply.times is None)
     if abilities.ends or not for_ever:
         return reply

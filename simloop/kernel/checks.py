@@ -59,7 +59,6 @@ def as_written(settings: Any) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=32)
 def _fields(cls: Any) -> tuple[tuple[str, Any, tuple[Any, ...]], ...]:
-    """Return the name and the default of each field, and the parts of its type."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return tuple(
         (field.name, field.default, tuple(_parts(hints[field.name])))

@@ -134,7 +134,6 @@ def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
 
 
 def _is_plain(asked: tuple[Effect, ...], signal: Signal) -> bool:
-    """Return whether an end has its usual cause, such as time that runs out where it is spent."""
     if isinstance(signal, signals.WallClockExpired):
         return any(isinstance(effect, _TAKING_TIME) for effect in asked)
     if isinstance(signal, signals.ModelFailed) and signal.error is ErrorClass.ABORTED:

@@ -7,7 +7,16 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    SerializationInfo,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError, core_schema
 
 from simloop.kernel.durations import JSON_SCHEMA, format_duration, parse_duration
@@ -166,3 +175,28 @@ Duration = Annotated[Nanoseconds, WithJsonSchema(JSON_SCHEMA)]
 
 WrittenDuration: TypeAlias = Written[Duration, str | Nanoseconds]
 WrittenDurationOrNone: TypeAlias = Written[Duration | None, str | Nanoseconds | None]
+
+
+_LONG, _UNIT, _MOST = 1_000, 32, 50_000_000
+
+
+def _read(value: Any) -> Any:
+    match value:
+        case {"repeat": str(part), "chars": int(chars), **more} if part and not more:
+            return (part * (chars // len(part) + 1))[:chars] if 0 < chars <= _MOST else value
+    return value
+
+
+def _shown(text: str, info: SerializationInfo) -> Any:
+    size = text.find(text[:_UNIT], 1) if info.context and len(text) >= _LONG else 0
+    shown = {"repeat": text[:size], "chars": len(text)}
+    return shown if size > 0 and _read(shown) == text else text
+
+
+Text = Annotated[
+    str,
+    BeforeValidator(_read),
+    PlainSerializer(_shown),
+    WithJsonSchema({"type": ["string", "object"], "required": ["repeat", "chars"]}),
+]
+"""A text; a long one also as {repeat: "some words ", chars: 33000}, as which a file has it."""

@@ -16,7 +16,7 @@ from simloop.world.user_port import TypedLine
 class Then(Strict):
     """A further prompt, some time after the outcome before it."""
 
-    say: str
+    say: fields.Text
     """The text of the prompt."""
     after: fields.WrittenDuration = kept(NO_TIME)
     """Virtual time after the outcome before it."""

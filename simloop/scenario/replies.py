@@ -8,7 +8,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from simloop import messages
 from simloop.kernel.policies import utf8_bytes_over_4
@@ -16,6 +16,7 @@ from simloop.scenario import fields
 from simloop.scenario.conversation import calls_of
 from simloop.scenario.expect import AnyText, GivenText, fits
 from simloop.scenario.fields import NO_TIME, Strict, differs, kept, no_items, wrong
+from simloop.scenario.mistakes import LIST, PLAIN
 from simloop.world.fake_model import PartyScript, ScriptedFailure, ScriptEntry, TimedPart
 from simloop.world.faults import REPLY_ENDS, FaultPlace, ReplyFault, status_text
 from simloop.world.http import Headers
@@ -180,8 +181,12 @@ class Reply(Strict):
     # Parts are values, so a reply that is played again, or in another run, shares them.
     __slots__ = ("_played",)
 
-    say: str | list[str] = ""
-    """Text, streamed by word; a list: by item."""
+    say: Annotated[
+        Annotated[fields.Text, Tag(PLAIN)] | Annotated[list[fields.Text], Tag(LIST)],
+        Discriminator(lambda value: LIST if isinstance(value, list) else PLAIN),
+    ] = ""
+    """Text, streamed by word; a list: by item. {repeat: "some words ", chars: 33000} is a long
+    one."""
     think: str | list[str] = ""
     """Reasoning, streamed in the same way."""
     call: dict[str, Any] | list[dict[str, Any]] = Field(default_factory=dict)

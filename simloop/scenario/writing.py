@@ -80,7 +80,7 @@ def pieces(content: dict[str, Any], comment: str = "", schema: str = SCHEMA_FILE
 def content(scenario: Scenario) -> dict[str, Any]:
     """Return the values that differ from the defaults, for a file. Raises ScenarioError."""
     try:
-        whole = scenario.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+        whole = scenario.model_dump(mode="json", exclude_defaults=True, by_alias=True, context=True)
     except (UnicodeEncodeError, PydanticSerializationError):  # of a key, or of an odd value
         raise half_of_a_pair() from None
     return dict(sorted(whole.items(), key=lambda pair: _ORDER[pair[0]]))

@@ -200,7 +200,6 @@ class Endpoint:
         return host in self._hosts or any(re.fullmatch(one, host) for one in providers)
 
     def _sized(self, read: "WireRequest", called: str) -> HttpReply:
-        """Answer with the size of a request, by the default estimate; the script is not asked."""
         texts = (read.system_prompt, *(f"{one.name}{one.description}" for one in read.tools))
         tokens = sum(message_tokens(one, utf8_bytes_over_4) for one in read.messages)
         tokens += sum(map(utf8_bytes_over_4, texts))
@@ -233,13 +232,11 @@ class Endpoint:
 
 
 def _host(request: HttpRequest) -> str:
-    """Return the host of a request without the port of its scheme, which some clients name."""
     parts = urlsplit(request.url)
     return parts.netloc.removesuffix({"https": ":443", "http": ":80"}.get(parts.scheme, "\n"))
 
 
 def _note_unknown(what: str, request: HttpRequest) -> None:
-    """Record a request that nothing answers, without its query."""
     parts = urlsplit(request.url)
     place = askers_place_in_task(request.sender) if request.sender else askers_place()
     asked = f"{request.method} {parts.scheme}://{_host(request)}{parts.path}"

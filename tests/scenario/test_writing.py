@@ -99,6 +99,29 @@ def test_a_text_is_read_as_it_was_written_wherever_it_stands(text: str) -> None:
     assert written(scenario) == scenario
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("some words " * 3_000, '{repeat: "some words ", chars: 33000}'),
+        ("x" * 1_000, "{repeat: x, chars: 1000}"),
+        ("ab" * 999 + "a", "{repeat: ab, chars: 1999}"),
+        ("a" * 1_200 + "b", "aaab"),
+        ("ab" * 499, "abab"),
+    ],
+)
+def test_a_long_text_of_one_part_is_written_as_that_part(text: str, shown: str) -> None:
+    scenario = Scenario(prompt="Go.", then=[{"say": text}], model=[Reply(say=[text])])
+    assert written(scenario) == scenario
+    assert scenario_text(scenario).count(shown[:30]) >= 2
+
+
+@pytest.mark.parametrize("say", ["{repeat: a}", "{repeat: '', chars: 9}", "{repeat: a, chars: 0}",
+                                 "{repeat: a, chars: 3, more: 1}"])  # fmt: skip
+def test_a_long_text_has_a_part_and_a_length(say: str) -> None:
+    with pytest.raises(ScenarioError, match=r"2:15: model.0.say: must be a text"):
+        parse_scenario(f"prompt: Go.\nmodel: [{{say: {say}}}]\n")
+
+
 def test_a_scenario_is_written_as_a_person_writes_it() -> None:
     text = """\
 # yaml-language-server: $schema=../schema.json

@@ -41,7 +41,6 @@ def _is_local(host: str) -> bool:
 
 
 def _address_of(answers: Answers, host: str, *, is_v6: bool = False) -> str:
-    """Return the address of a host: a made-up one, unless it is the machine itself."""
     if _is_numeric(host):
         return host
     if _is_local(host):

@@ -141,7 +141,6 @@ def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
 
 
 def _blocks(message: JsonObject, key: str) -> _Blocks:
-    """Return the content blocks of a message; a content that is text is one block."""
     content = message.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}] if content else []

@@ -105,7 +105,6 @@ def _known(status: int) -> int:
 
 
 def _words(fault: values.Fault) -> ErrorWords:
-    """Return the words for a fault; a code of the script takes the place of the type."""
     of_servers, of_clients = (_ERRORS[status].type for status in (503, 400))
     words = replies.words_of(fault, _ERRORS, of_servers, of_clients)
     is_type = fault.code_is_type or (fault.code and fault.code not in replies.STATUSES)
