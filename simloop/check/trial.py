@@ -76,9 +76,7 @@ SPLIT = frozenset({
 })  # fmt: skip
 """The invariants whose violations have different causes if their texts begin with other words."""
 
-_CAUSE = re.compile(
-    r"(?:request \d+ |.*? status \d+: (?:messages\S*: )?)?(`?\w+`?(?: [a-z]+){0,2})"
-)
+_WHY = re.compile(r"(?:request \d+ |.* status \d+: (?:m\S*: )?)?(\w+Error|`?\w+`?( [a-z]+){0,2})")
 _TAIL = 60
 """The number of entries at the end of a runaway run that are inspected: a few rounds."""
 _ENCODER = msgspec.json.Encoder()
@@ -86,7 +84,7 @@ _ENCODER = msgspec.json.Encoder()
 
 def cause_of(text: str) -> str:
     """Return the first words of a text: the class of an error, or how a request is wrong."""
-    found = _CAUSE.match(text)
+    found = _WHY.match(text)
     return found[1] if found else ""
 
 
