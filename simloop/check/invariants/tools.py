@@ -97,9 +97,7 @@ def changes_made_once(subject: Subject) -> Watch:
     no request offers belongs to a tool: with equal arguments it runs once for each call of a reply.
     """
     called: Counter[str] = Counter()
-    started: Counter[str] = Counter()
-    inner: Counter[tuple[str, str]] = Counter()
-    asked = 0
+    started, inner, asked = Counter[Any](), Counter[Any](), 0
     done: dict[str, list[str]] = {}
     answered: dict[str, set[str]] = {}
     while True:
@@ -128,17 +126,14 @@ def changes_made_once(subject: Subject) -> Watch:
         elif kind is ToolResult:
             if not entry.is_error and entry.text:
                 done.setdefault(entry.name, []).append(_bare(entry.text))
-        elif not called[entry.name] and _is_inner(entry.name, subject.facts.request):
-            work = entry.name, entry.arguments
-            inner[work] += 1
-            if inner[work] > asked:
-                return f"{described(entry)} runs again, and the model has asked for {asked} calls"
         else:
-            started[entry.name] += 1
-            if started[entry.name] > called[entry.name]:
-                runs, calls = started[entry.name], called[entry.name]
-                called_it = f"the model has called it {'once' if calls == 1 else f'{calls} times'}"
-                return f"{described(entry)} is run {runs} of the tool, and {called_it}"
+            counts, run, most = started, entry.name, called[entry.name]
+            if not most and _is_inner(entry.name, subject.facts.request):
+                counts, run, most = inner, (entry.name, entry.arguments), asked
+            counts[run] += 1
+            if counts[run] > most:
+                asked_for = f"the model has asked for {most} call{'s' * (most != 1)}"
+                return f"{described(entry)} runs again, and {asked_for}"
 
 
 def _is_inner(name: str, request: SentRequest | None) -> bool:

@@ -314,8 +314,8 @@ def of_tests(seconds: float, *, end: bool = True) -> Recording:
 
 
 CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
-    (changes_made_once, twice(), PAYS, "of call 'b' with {} is run 2 of the tool, and"),
-    (changes_made_once, twice(again="a"), PAYS, "and the model has called it once"),
+    (changes_made_once, twice(), PAYS, "of call 'b' with {} runs again, and"),
+    (changes_made_once, twice(again="a"), PAYS, "and the model has asked for 1 call"),
     (changes_made_once, inner("{}", "{}", '{"x":1}', "{}"), PAYS,
      "'look' of call 'own-1' with {} runs again, and the model has asked for 2 calls"),
     (changes_made_once, ran("a").request([GO, said("", "a", "b"), returned("a"), returned("b")]),
