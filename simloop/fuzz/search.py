@@ -439,6 +439,5 @@ _FEW = {"max_steps": 3, "max_error_count": 3, "max_compaction_attempts": 1}
 
 
 def _with_limits_of(loop: GivenLoop, more: Mapping[str, Any]) -> Scenario:
-    """Return a scenario that a loop can run; a machine object keeps its own limits."""
     limits: dict[str, Any] = kept_limits(loop) if is_made(loop) else {}  # type: ignore[arg-type]
     return Scenario(**{"prompt": "Do the work.", "limits": Limits(**limits), **more})

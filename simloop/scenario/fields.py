@@ -7,16 +7,9 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    GetCoreSchemaHandler,
-    PlainSerializer,
-    SerializationInfo,
-    ValidationError,
-    WithJsonSchema,
-)
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, WithJsonSchema
+from pydantic.functional_serializers import PlainSerializer
+from pydantic.functional_validators import BeforeValidator
 from pydantic_core import PydanticCustomError, core_schema
 
 from simloop.kernel.durations import JSON_SCHEMA, format_duration, parse_duration
@@ -187,7 +180,7 @@ def _read(value: Any) -> Any:
     return value
 
 
-def _shown(text: str, info: SerializationInfo) -> Any:
+def _shown(text: str, info: Any) -> Any:
     size = text.find(text[:_UNIT], 1) if info.context and len(text) >= _LONG else 0
     shown = {"repeat": text[:size], "chars": len(text)}
     return shown if size > 0 and _read(shown) == text else text
