@@ -137,8 +137,8 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
 
 
 @of_agents(
-    "An agent retries no earlier than the Retry-After of the failure allows, and within an hour, "
-    "unless the failure asks for a longer wait.",
+    "Before a retry, an agent waits as long as the Retry-After of the failure asks, and without "
+    "one at most an hour.",
     "BUGS.md C1, C3",
     sees=[entries.Request],
 )
@@ -347,7 +347,7 @@ def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
 
 
 @invariant(
-    "An agent that declares limits does not fail below them after a reply that calls its tools, "
+    "Below the limits that it declares, an agent does not fail after a reply that calls its tools, "
     "over a summary that it asks for, or while the retry policy that it declares allows a retry.",
     "BUGS.md C4, C6, E1, E6, E9",
     sees=_SPENDING,
@@ -525,7 +525,7 @@ def no_lock_held_while_waiting(_: Subject, entry: entries.LockHeld) -> str:
 
 
 @of_agents(
-    "No task of an agent fails without any code that looks at its exception.",
+    "If a task of an agent fails, some code looks at its exception.",
     "asyncio, Detect never-retrieved exceptions",
     sees=[entries.LeftBehind],
 )

@@ -147,7 +147,7 @@ def _bare(text: str) -> str:
 
 
 @of_agents(
-    "A service that refuses a request is not sent it again, unless the model calls a tool again.",
+    "A request that a service refuses is not sent again, unless the model calls a tool again.",
     "BUGS.md C7, B15",
     sees=[Request, ServiceRequest, ServiceReply],
     begins=[ServiceRequest],

@@ -136,8 +136,8 @@ def _out_of_order(text: str, passed: str) -> str:
 
 
 @of_agents(
-    "An agent that is an instance of a class, or continues its conversation after one run, "
-    "continues it after every run, with the answer to the prompt before.",
+    "An agent that keeps its conversation, as an instance of a class does, keeps it after every "
+    "run, with the answer to the prompt before.",
     "BUGS.md E4, E9",
     sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
 )
