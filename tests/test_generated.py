@@ -13,18 +13,20 @@ from simloop.scenario.designs import names
 
 FILES = (
     *("docs/scenarios.md", "docs/loops.md"),
-    *("docs/proofs.md", "scenarios/README.md", "scenarios/schema.json"),
+    *("scenarios/README.md", "scenarios/schema.json"),
     *("docs/replayer.svg", "simloop/cli/answered.json"),
 )
+PROOFS = "docs/proofs.md"
+"""tests/prove/test_proof.py proves it current, where the same proofs are tested."""
 WITH_SDKS = ("README.md", "docs/testing-a-bot.md", "docs/fuzz.md", "docs/recordings.md")
 """Have reports of agents on an SDK: tests/wire/test_page_examples.py proves them current."""
-LONG = ("docs/proofs.md", "scenarios/README.md", "docs/replayer.svg")
-"""Hold the bounds of every loop, which take twenty seconds to prove, or need all scenarios."""
+LONG = ("scenarios/README.md", "docs/replayer.svg")
+"""Need all scenarios, or the replayer."""
 
 
 def test_these_files_are_generated() -> None:
     top = Path(__file__).resolve().parent.parent
-    assert {path.relative_to(top).as_posix() for path in GENERATED} == {*WITH_SDKS, *FILES}
+    assert {path.relative_to(top).as_posix() for path in GENERATED} == {*WITH_SDKS, *FILES, PROOFS}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 
 import pytest
-from regenerate import proof_of
+from regenerate import DOCS, GENERATED, proof_of
 
 from simloop.kernel import signals, states
 from simloop.kernel.limits import Limits
@@ -32,7 +32,7 @@ def small(steps: int, errors: int = 1, compactions: int = 0) -> Limits:
 
 
 def reference() -> Proof:
-    """The largest proof there is, made once for all tests of a session."""
+    """The largest proof there is, made once for the tests of this file."""
     return proof_of("reference")
 
 
@@ -52,6 +52,12 @@ def test_a_limit_that_ends_runs_and_is_no_bound_is_told() -> None:
 
 
 # The reference loop
+
+
+@pytest.mark.slow
+def test_the_page_has_the_bounds_and_the_lassos_that_are_proved() -> None:
+    page = DOCS / "proofs.md"
+    assert page.read_text("utf-8") == GENERATED[page](), "run: python tests/regenerate.py"
 
 
 @pytest.mark.slow
