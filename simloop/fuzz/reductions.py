@@ -123,9 +123,11 @@ def parts(tree: Tree, path: Path = ()) -> Pass:
     """Remove items of each container, outer containers first."""
     if path:
         tree = yield from removed(tree, path)
-        only = at(tree, path)
-        if isinstance(only, list) and len(only) == 1 and (yield put(tree, path, only[0])):
-            tree = put(tree, path, only[0])
+        match at(tree, path):
+            case [dict()] if path[-1] == "say":
+                pass  # a long text; if it is no item, it is streamed by word, which takes long
+            case [item] if (yield put(tree, path, item)):
+                tree = put(tree, path, item)
     for key in _keys(at(tree, path)):
         if isinstance(at(tree, (*path, key)), dict | list):
             tree = yield from parts(tree, (*path, key))

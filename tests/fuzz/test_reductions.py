@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop.fuzz.reductions import PASSES, Pass, Tree, cost, removed, repetitions, values
+from simloop.fuzz.reductions import PASSES, Pass, Tree, cost, parts, removed, repetitions, values
 
 trees = st.recursive(
     st.booleans() | st.integers(0, 50) | st.sampled_from(["5s", "a b c", "word", "", "1m"]),
@@ -48,6 +48,18 @@ def test_all_goes_in_one_step_if_nothing_is_needed() -> None:
 
     assert driven(removed({"model": [1, 2, 3, 4]}, ("model",)), anything) == {"model": []}
     assert len(tried) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [(["Hi."], "Hi."), ([{"repeat": "a ", "chars": 9_000}], [{"repeat": "a ", "chars": 9_000}])],
+)
+def test_the_one_item_of_a_list_takes_its_place_unless_it_would_be_streamed_by_word(
+    said: Tree, left: Tree
+) -> None:
+    text = str(left).strip("[]")
+    tree = driven(parts({"model": [{"say": said}]}, ("model",)), lambda tree: text in str(tree))
+    assert tree == {"model": {"say": left}}
 
 
 @pytest.mark.parametrize("needed", [{0}, {7}, {3, 4}, {0, 7}, {1, 4, 6}])
