@@ -6,7 +6,6 @@ go or stay together (bug B19), the newest user message stays, and one that gains
 """
 
 from collections.abc import Container, Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -45,8 +44,7 @@ class History:
 
     def view(self, tail: tuple[Message, ...] = ()) -> Sequence[Message]:
         """Return a snapshot, with `tail` at its end, that later changes do not affect."""
-        whole: Any = requests.View(self.messages, len(self.messages), tail)  # a registered Sequence
-        return whole  # type: ignore[no-any-return]
+        return requests.view(self.messages, tail=tail)
 
 
 class Transcript:

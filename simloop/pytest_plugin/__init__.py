@@ -88,10 +88,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioFile | None":
     """Collect scenario files."""
-    if not file_path.name.endswith(SUFFIX):
-        return None
-    file: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path)
-    return file
+    is_ours = file_path.name.endswith(SUFFIX)
+    return ScenarioFile.from_parent(parent, path=file_path) if is_ours else None
 
 
 @pytest.hookimpl(wrapper=True)

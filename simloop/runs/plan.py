@@ -277,10 +277,8 @@ _Entries = list[fake_model.ScriptEntry]
 
 def script_of(scenario: Scenario) -> tuple[_Entries, _Entries, dict[str, fake_model.PartyScript]]:
     """Return the scenario's script, as the arguments of a fake model that plays it."""
-    main, summaries = (
-        entries_of(scenario.model, "model"),
-        entries_of(scenario.summaries, "summaries"),
-    )
+    main = entries_of(scenario.model, "model")
+    summaries = entries_of(scenario.summaries, "summaries")
     return main, summaries, {name: party.script(name) for name, party in scenario.models.items()}
 
 

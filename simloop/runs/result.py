@@ -188,12 +188,8 @@ def mismatches(expect: Expect, result: Result) -> tuple[Mismatch, ...]:
         return ()
     unused = result.unused_places
     note = f": {', '.join(unused)}" if unused else ""
-    at_the_end, in_the_trace = _at_the_end(expect, result), in_trace(expect, result.trace)
-    return (
-        *at_the_end,
-        *in_the_trace,
-        *_compared("unused", expect.unused, len(unused), None, note),
-    )
+    found = [*_at_the_end(expect, result), *in_trace(expect, result.trace)]
+    return (*found, *_compared("unused", expect.unused, len(unused), None, note))
 
 
 def mismatches_by_default(expect: Expect, result: Result) -> tuple[Mismatch, ...]:

@@ -11,6 +11,7 @@ from simloop.kernel.durations import format_duration
 from simloop.messages import Outcome
 from simloop.scenario import fields
 from simloop.scenario.conversation import SentRequest
+from simloop.scenario.fields import Lax, Strict, Written, differs, kept, wrong
 from simloop.scenario.mistakes import FORM, NAMES, PLAIN
 
 REST = "..."
@@ -24,7 +25,7 @@ OutcomeName: TypeAlias = Literal[
 
 
 def _form(value: Any) -> str:
-    return FORM if isinstance(value, dict | fields.Strict) else PLAIN
+    return FORM if isinstance(value, dict | Strict) else PLAIN
 
 
 def _spelled(value: Any) -> Any:
@@ -41,8 +42,8 @@ Either = Annotated[T, Discriminator(_form)]
 _Dots = Annotated[T, BeforeValidator(_spelled)]
 _IS_REST = Discriminator(lambda value: FORM if value == REST else PLAIN)
 _RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], _IS_REST]]
-_Words = fields.Lax[list[_Dots[str]]]
-_Sent = fields.Lax[list[_Dots[Either[Plain[str] | Form[fields.Lax[SentRequest]]]]]]
+_Words = Lax[list[_Dots[str]]]
+_Sent = Lax[list[_Dots[Either[Plain[str] | Form[Lax[SentRequest]]]]]]
 _Items: TypeAlias = Sequence[str | EllipsisType]
 _GivenSent: TypeAlias = Sequence[str | EllipsisType | SentRequest | Mapping[str, Any]]
 
@@ -58,7 +59,7 @@ _REQUEST = re.compile(r"[A-Za-z]+ (/|https?://)\S*")
 _Asked = _Dots[Annotated[Either[Plain[str] | Form[dict[str, Any]]], AfterValidator(_asked)]]
 
 
-class _Bounds(fields.Strict):
+class _Bounds(Strict):
     """Inclusive bounds, of which at least one is given."""
 
     @model_validator(mode="after")
@@ -66,9 +67,9 @@ class _Bounds(fields.Strict):
         own: Any = self
         least, most = own.min, own.max
         if least is None and most is None:
-            raise fields.wrong("", "give min, max or both")
+            raise wrong("", "give min, max or both")
         if least is not None and most is not None and least > most:
-            raise fields.wrong("min", "min is more than max, so nothing can ever fit")
+            raise wrong("min", "min is more than max, so nothing can ever fit")
         return self
 
     def __str__(self) -> str:
@@ -93,13 +94,13 @@ class CountBounds(_Bounds):
 class Span(_Bounds):
     """A length of time within inclusive bounds."""
 
-    min: fields.Written[fields.Duration | None, str | None] = fields.kept(None)
+    min: Written[fields.Duration | None, str | None] = kept(None)
     """At least so long."""
-    max: fields.Written[fields.Duration | None, str | None] = fields.kept(None)
+    max: Written[fields.Duration | None, str | None] = kept(None)
     """At most so long."""
 
 
-class Contains(fields.Strict):
+class Contains(Strict):
     """A text that contains the given texts."""
 
     contains: str | list[str]
@@ -126,10 +127,10 @@ def _form_of_counts(value: Any) -> str:
     return NAMES if is_of_parties else _form(value)
 
 
-_Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[fields.Lax[CountBounds]]]
+_Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[Lax[CountBounds]]]
 _Counts = Annotated[
     Plain[Annotated[int, Field(ge=0)]]
-    | Form[fields.Lax[CountBounds]]
+    | Form[Lax[CountBounds]]
     | Annotated[
         dict[str, _Times],
         Field(json_schema_extra={"propertyNames": {"not": {"enum": ["min", "max"]}}}),
@@ -137,106 +138,100 @@ _Counts = Annotated[
     ],
     Discriminator(_form_of_counts),
 ]
-_Some = Either[Plain[Annotated[int, Field(ge=1)]] | Form[fields.Lax[CountBounds]]]
-_Lasting = Either[Plain[fields.Duration] | Form[fields.Lax[Span]]]
-AnyText = Either[Plain[str] | Form[fields.Lax[Contains]]]
+_Some = Either[Plain[Annotated[int, Field(ge=1)]] | Form[Lax[CountBounds]]]
+_Lasting = Either[Plain[fields.Duration] | Form[Lax[Span]]]
+AnyText = Either[Plain[str] | Form[Lax[Contains]]]
 _GivenTimes: TypeAlias = int | CountBounds | Mapping[str, int]
 _GivenCounts: TypeAlias = _GivenTimes | Mapping[str, int | CountBounds | Mapping[str, int]]
 GivenText: TypeAlias = str | Contains | Mapping[str, str | list[str]]
 
 
-class ExpectedCounters(fields.Strict):
+class ExpectedCounters(Strict):
     """The counters at the end of the run; a check compares only the given ones."""
 
-    error_count: fields.Written[_Times | None, _GivenTimes | None] = fields.kept(None)
+    error_count: Written[_Times | None, _GivenTimes | None] = kept(None)
     """Failed or useless model calls, as the loop counts them: reference in the run, opencode in a
     step, pi and react not at all."""
-    total_steps: fields.Written[_Times | None, _GivenTimes | None] = fields.kept(None)
+    total_steps: Written[_Times | None, _GivenTimes | None] = kept(None)
     """Steps of all replies together."""
-    compaction_attempts: fields.Written[_Times | None, _GivenTimes | None] = fields.kept(None)
+    compaction_attempts: Written[_Times | None, _GivenTimes | None] = kept(None)
     """Compactions tried."""
 
 
-class Expect(fields.Strict):
+class Expect(Strict):
     """The expectations for the end of the run; a check compares only the given ones.
 
     Without outcome, outcomes, exit and error, every prompt must complete.
     """
 
-    outcome: fields.Written[fields.Lax[Outcome] | None, Outcome | OutcomeName | None] = fields.kept(
-        None
-    )
+    outcome: Written[Lax[Outcome] | None, Outcome | OutcomeName | None] = kept(None)
     """How the run ends."""
-    outcomes: fields.Written[
-        fields.Lax[list[_RestOf[fields.Lax[Outcome]]]] | None,
+    outcomes: Written[
+        Lax[list[_RestOf[Lax[Outcome]]]] | None,
         Sequence[Outcome | OutcomeName | EllipsisType] | None,
-    ] = fields.kept(None)
+    ] = kept(None)
     """How the run of each prompt ends, in order."""
     error: Literal["ScriptExhausted", "RunawayRun", "Deadlock"] | None = None
     """The run has no outcome: this error ends it."""
-    unused: fields.Written[_Some | None, _GivenTimes | None] = fields.kept(None)
+    unused: Written[_Some | None, _GivenTimes | None] = kept(None)
     """The number of replies, aborts, queued messages and lines that the run does not use, exactly,
     or {max: 2}; without this key, 0."""
     limit: str | None = None
     """The limit that ended the run; empty for none."""
-    text: fields.Written[AnyText | None, GivenText | None] = fields.kept(None)
+    text: Written[AnyText | None, GivenText | None] = kept(None)
     """The last text of the model, exactly; {contains: ...} for a part of it."""
-    message: fields.Written[AnyText | None, GivenText | None] = fields.kept(None)
+    message: Written[AnyText | None, GivenText | None] = kept(None)
     """The last message to the user, exactly; {contains: ...} for a part of it."""
     exit: Annotated[int, Field(ge=0, le=255)] | None = None
     """The exit status of a loop that is a whole program."""
-    elapsed: fields.Written[_Lasting | None, str | Span | Mapping[str, str] | None] = fields.kept(
-        None
-    )
+    elapsed: Written[_Lasting | None, str | Span | Mapping[str, str] | None] = kept(None)
     """Virtual time of all prompts together, exactly; or {min: 1s, max: 15s}."""
-    counters: fields.Written[
-        fields.Lax[ExpectedCounters], ExpectedCounters | Mapping[str, _GivenTimes]
-    ] = fields.defaults_of(ExpectedCounters)
+    counters: Written[Lax[ExpectedCounters], ExpectedCounters | Mapping[str, _GivenTimes]] = (
+        fields.defaults_of(ExpectedCounters)
+    )
     """The counters at the end."""
-    requests: fields.Written[_Counts | None, _GivenCounts | None] = fields.kept(None)
+    requests: Written[_Counts | None, _GivenCounts | None] = kept(None)
     """How many requests the model got, exactly; or {min: 2, max: 4}; or those of parties of
     `models`, by name: {reviewer: 2}."""
-    tools_run: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    tools_run: Written[_Words | None, _Items | None] = kept(None)
     """Names of the tools run, in order; ... for any number of others."""
-    calls: fields.Written[
-        fields.Lax[list[_RestOf[dict[str, Any]]]] | None,
+    calls: Written[
+        Lax[list[_RestOf[dict[str, Any]]]] | None,
         Sequence[Mapping[str, Any] | EllipsisType | str] | None,
-    ] = fields.kept(None)
+    ] = kept(None)
     """The tools run, in order, with the arguments that they got: {read: {path: a}}, or {read: ...}
     with any arguments; ... for any number of other calls."""
-    backoffs: fields.Written[fields.Lax[list[_RestOf[fields.Duration]]] | None, _Items | None] = (
-        fields.kept(None)
-    )
+    backoffs: Written[Lax[list[_RestOf[fields.Duration]]] | None, _Items | None] = kept(None)
     """The waits before retries, in order; ... for any number of others."""
-    hooks: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    hooks: Written[_Words | None, _Items | None] = kept(None)
     """The hooks that ran: point, name, and ok, blocked, failed or timed-out; ... for any number of
     others."""
-    services: fields.Written[
-        fields.Lax[list[_Asked]] | None, Sequence[str | Mapping[str, Any] | EllipsisType] | None
-    ] = fields.kept(None)
+    services: Written[
+        Lax[list[_Asked]] | None, Sequence[str | Mapping[str, Any] | EllipsisType] | None
+    ] = kept(None)
     """The requests to services, in order: GET /orders/7, or with the whole URL, or {POST /tickets:
     body} with the body as text or JSON; ... for any number of others. A path without a query stands
     for any query."""
     messages: str | None = None
     """The roles of the messages at the end; ... for any number of messages."""
-    sent: fields.Written[
+    sent: Written[
         Annotated[
             Annotated[_Sent, Tag(PLAIN)] | Annotated[dict[str, _Sent], Tag(NAMES)],
             Discriminator(lambda value: NAMES if isinstance(value, dict) else PLAIN),
         ]
         | None,
         _GivenSent | Mapping[str, _GivenSent] | None,
-    ] = fields.kept(None)
+    ] = kept(None)
     """The requests as sent: for each the roles of its messages, or what it has: {system: Be brief.,
     adds: [{tool: sunny}]}. ... stands for any number of requests, and among the roles for any
     number of messages. Or those to parties of `models`, by name; "" names the rest."""
-    programs: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    programs: Written[_Words | None, _Items | None] = kept(None)
     """The command lines of the programs started, in order, where * stands for any characters; ...
     for any number of others."""
-    asked: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    asked: Written[_Words | None, _Items | None] = kept(None)
     """The questions that `input` answers, in order, and one that only the end of the input answers:
     the last line that was written before; ... for any number of others."""
-    refused: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    refused: Written[_Words | None, _Items | None] = kept(None)
     """What the world refuses, in order, without what `offline` and `absent` name: host or program,
     and what was asked; ... for any number of others."""
     files: dict[str, str] | None = None
@@ -253,7 +248,7 @@ class Expect(fields.Strict):
                 adds = isinstance(each, SentRequest) and each.adds is not None
                 if adds and not known:
                     words = "the request before it states no messages: write messages"
-                    raise fields.wrong(f"{key}.{place}.adds", words)
+                    raise wrong(f"{key}.{place}.adds", words)
                 known = adds or (isinstance(each, SentRequest) and each.messages is not None)
         return self
 
@@ -261,9 +256,9 @@ class Expect(fields.Strict):
     def _one_end(self) -> Self:
         if self.error is not None:
             for field in _AT_AN_OUTCOME:
-                if fields.differs(self, field):
+                if differs(self, field):
                     message = f"a run that ends in {self.error} has no outcome to judge"
-                    raise fields.wrong(field, message)
+                    raise wrong(field, message)
         return self
 
     def unknown_party(self, parties: Collection[str]) -> tuple[str, str] | None:

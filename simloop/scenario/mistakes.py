@@ -115,9 +115,9 @@ def nearest(model: Any, loc: Loc) -> str:
     return did_you_mean(str(loc[-1]), known) or f"known here: {', '.join(known)}"
 
 
-def did_you_mean(word: str, known: Sequence[str], alike: float = 0.6) -> str:
-    """Return a hint: the known word nearest to this one; empty if none is `alike`."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=alike)
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return a hint: the known word nearest to this one; empty if none is like it."""
+    close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean `{close[0]}`?" if close else ""
 
 

@@ -183,8 +183,7 @@ def _row_of(entry: AnyEntry) -> object:
 
 
 def _plain(value: Struct) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
-    return plain
+    return msgspec.json.decode(msgspec.json.encode(value), type=dict)
 
 
 def _whole(entry: AnyEntry | None) -> Any:

@@ -40,8 +40,7 @@ _NO_RETRY = ("x-should-retry", "false")
 def current_endpoint() -> "Endpoint | None":
     """Return the endpoint of the run that the caller belongs to, or None outside of runs."""
     world = current_world()
-    endpoint: Endpoint | None = None if world is None else world.provider
-    return endpoint
+    return None if world is None else world.provider
 
 
 class Endpoint:

@@ -56,12 +56,8 @@ def current_world() -> World | None:
     loop = loop_here()
     if loop is None:
         return None
-    if loop.worlds_of_threads:
-        left = loop.worlds_of_threads.get(threading.get_ident())
-        if left is not None:
-            world: World = left
-            return world
-    return loop.worlds[-1] if loop.worlds else None
+    left = loop.worlds_of_threads.get(threading.get_ident()) if loop.worlds_of_threads else None
+    return left or (loop.worlds[-1] if loop.worlds else None)
 
 
 @contextlib.contextmanager

@@ -50,8 +50,7 @@ def loop_here() -> "VirtualLoop | None":
     if isinstance(running, VirtualLoop):
         return running
     thread = THREADS.get(threading.get_ident()) if THREADS else None
-    loop: VirtualLoop | None = None if thread is None else thread.loop
-    return loop
+    return None if thread is None else thread.loop
 
 
 class VirtualLoop(ReachingLoop):

@@ -55,7 +55,7 @@ _make_lock = _thread.allocate_lock
 _process_time_ns = time.process_time_ns
 _make_queue: Any = queue.SimpleQueue
 _make_pool: Any = ThreadPoolExecutor.__init__
-_submit: Any = ThreadPoolExecutor.submit
+_submit = ThreadPoolExecutor.submit
 
 
 def make_locked() -> Any:
@@ -215,8 +215,7 @@ class SimulatedThread:
 @types.coroutine
 def parked(until_ns: int | None, waits_for: str) -> Generator[Any, bool, bool]:
     """Park the fiber that awaits this, as `Threads.park` parks a thread."""
-    woken = yield until_ns, waits_for
-    return woken
+    return (yield until_ns, waits_for)
 
 
 class Fiber(SimulatedThread):
@@ -314,8 +313,7 @@ class Pools:
                 attributes = ((name, getattr(pool, f"_{name}", None)) for name in _PER_RUN)
                 self.make(made, **{name: value for name, value in attributes if value})
             pool = self._in_place_of[pool]
-        submitted: Future[Any] = _submit(pool, function, *args, **kwargs)
-        return submitted
+        return _submit(pool, function, *args, **kwargs)
 
     def restore(self) -> None:
         """Let the pools that the run has made begin anew, with real threads."""
