@@ -29,7 +29,7 @@ def changes_in_words(scenario: Scenario, base: Scenario) -> str:
         known = base.models[name].replies if name in base.models else ()
         changes += [f"for {name}, {words}" for words in _script(party.replies, known)]
     for name, tool in scenario.tools.items():
-        before = base.tools.get(name, tool)
+        before = base.tools.get(name, ScriptedTool())
         pairs = enumerate(zip(tool.answers, before.answers, strict=False), 1)
         ends: list[tuple[str, ScriptedTool | ToolAnswer]] = [
             (f"call {n} of {name}", one) for n, (one, other) in pairs if one != other
@@ -48,7 +48,8 @@ def _script(replies: Sequence[Reply], known: Sequence[Reply]) -> Iterator[str]:
     for what, first, end, start, stop in matcher.get_opcodes():
         for place, reply in enumerate(replies[start:stop], first) if what != "equal" else ():
             at = min(place, max(first, end - 1))
-            yield f"request {at + 1}{_change(reply, known[at] if at < len(known) else None)}"
+            change = _change(reply, known[at] if at < len(known) else None)
+            yield from _reply(reply) if reply.when else [f"request {at + 1}{change}"]
         if (kept := first + stop - start) < end:
             yield f"without request{f's {kept + 1} to' if end - kept > 1 else ''} {end}"
 

@@ -9,7 +9,7 @@ from simloop.fuzz.executor import SearchFinding
 from simloop.fuzz.search import FoundFailure, Search
 from simloop.fuzz.words import changes_in_words
 from simloop.fuzz.worlds import base_of
-from simloop.scenario.replies import Pace, Reply
+from simloop.scenario.replies import Pace, Reply, When
 from simloop.scenario.schema import Scenario, ScriptedTool
 from simloop.world.world import World
 
@@ -74,6 +74,15 @@ def test_changes_of_parties_tools_and_services_are_said() -> None:
     )
     assert changes_in_words(world, BASE) == (
         "for helper, request 1: the provider answers 500; call 3 of look takes 45s and fails"
+    )
+
+
+def test_a_tool_of_the_agent_and_a_rule_that_the_course_lacks_are_said() -> None:
+    rule = Reply(when=When(tools=[]), http={"status": 500}, times="always")
+    tools = {**BASE.tools, "pay": ScriptedTool(takes="20s")}
+    world = BASE.model_copy(update={"model": [rule, *BASE.model], "tools": tools})
+    assert changes_in_words(world, BASE) == (
+        "to requests without tools the provider answers 500 each time; pay takes 20s"
     )
 
 
