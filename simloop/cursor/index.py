@@ -143,8 +143,9 @@ class Index:
     def _note(self, place: int, kind: type, entry: Any) -> None:
         if kind is entries.Prompt:
             self._values, self._cut = {}, False
-        elif kind is entries.Ended:
-            self._end(place)
+        elif kind is entries.Ended:  # events of a run that was stopped have no end of their own
+            self._running, self._sleeps = {}, []
+            self._open.append((place, ()))
         elif kind is entries.Request:
             self._request(place, entry)
         elif kind in _BEFORE_A_RETRY:
@@ -161,11 +162,6 @@ class Index:
             heappush(self._sleeps, (entry.at_ns + entry.duration_ns, place, entry.place))
         elif kind is entries.TaskCancelled:
             self._cancel(place, entry)
-
-    def _end(self, place: int) -> None:
-        """Close all events: those of a run that was stopped have no end of their own."""
-        self._running, self._sleeps = {}, []
-        self._open.append((place, ()))
 
     def _request(self, place: int, entry: entries.Request) -> None:
         for message in entry.added:

@@ -268,21 +268,15 @@ class Compactor(Struct, eq=False):
         return text, ""
 
 
-class ScriptedContext:
+class ScriptedContext(Struct):
     """Answers as a Compactor does, by a script: where the sizes of real texts are in the way."""
 
-    def __init__(
-        self,
-        over: Sequence[bool],
-        shrunk: Sequence[bool],
-        history: History,
-        recorder: Recorder,
-        compactor: Compactor,
-    ) -> None:
-        self._over, self._shrunk = list(over) or [False], list(shrunk)
-        self._history, self._compactor = history, compactor
-        self._recorder = recorder
-        self.reported = False  # a script has no size that could be reported
+    _over: list[bool]
+    _shrunk: list[bool]
+    _history: History
+    _recorder: Recorder
+    _compactor: Compactor
+    reported: bool = False  # a script has no size that could be reported
 
     def over(self) -> bool:
         return _next(self._over)

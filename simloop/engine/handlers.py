@@ -88,7 +88,8 @@ class EffectHandlers:
         given = settings.compaction, self.history, world.model, self._model_calls
         self._compactor: Compactor | ScriptedContext = Compactor(*given)
         if settings.context is not None:
-            scripted = *settings.context, self.history, recorder, self._compactor
+            over, shrunk = map(list, settings.context)
+            scripted = over or [False], shrunk, self.history, recorder, self._compactor
             self._compactor = ScriptedContext(*scripted)
 
     def begin(self) -> None:

@@ -140,7 +140,7 @@ class Result(Struct, frozen=True, kw_only=True):
     @property
     def backoffs_s(self) -> list[float]:
         """Return the waits before retries, in virtual seconds."""
-        return [delay_ns / 1e9 for delay_ns in looptrace.backoffs_ns(self.trace.entries)]
+        return [e.delay_ns / 1e9 for e in self.trace.entries if isinstance(e, entries.Backoff)]
 
     def expect(self, **expected: Any) -> Self:
         """Check the given expectations, keyed as `expect` in a scenario file; return the result.

@@ -102,17 +102,13 @@ def _entries(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDiffe
         return FieldDifference("kind", "", _whole(first), _whole(second))
     kind = NAME[type(first)]
     if isinstance(first, entries.Request):
-        sent = _last_request(one[: seq + 1]), _last_request(other[: seq + 1])
+        sent = [deque(requests(each[: seq + 1]), maxlen=1)[0] for each in (one, other)]
         found = request_difference(*sent)
         if found is not None:
             field, where, *values = found
             return FieldDifference(f"{kind}.{field}", f"request #{first.number}, {where}", *values)
     field, expected, got = _field(_plain(first), _plain(second))
     return FieldDifference(f"{kind}.{field}", "", expected, got)
-
-
-def _last_request(record: list[AnyEntry]) -> Request:
-    return deque(requests(record), maxlen=1)[0]
 
 
 def request_difference(one: Request, other: Request) -> FieldDifference | None:

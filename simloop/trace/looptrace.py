@@ -57,11 +57,6 @@ def calls(record: Iterable[AnyEntry]) -> Iterator[Call]:
             yield Call(entry.name, msgspec.json.decode(entry.arguments))
 
 
-def backoffs_ns(record: Iterable[AnyEntry]) -> list[int]:
-    """Return the waits before retries in nanoseconds, in order."""
-    return [entry.delay_ns for entry in record if isinstance(entry, entries.Backoff)]
-
-
 def refused(record: Iterable[AnyEntry]) -> list[entries.Refused]:
     """Return the refusals that no scenario means, in order."""
     return [entry for entry in record if type(entry) is entries.Refused and not entry.meant]

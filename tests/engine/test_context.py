@@ -466,7 +466,7 @@ async def asked(
     record: list[AnyEntry] = []
     compactor: Any = None  # needed without a script alone
     recorder = Recorder(record, running_loop())
-    context = ScriptedContext(over, shrunk or (True,), history, recorder, compactor)
+    context = ScriptedContext([*over] or [False], [*shrunk] or [True], history, recorder, compactor)
     measured = [context.over() for _ in range(times)]
     done = [await context.shorten(forced=bool(number % 2)) for number in range(times)]
     told = [entry for entry in record if isinstance(entry, entries.Compaction)]
