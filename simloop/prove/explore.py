@@ -8,19 +8,9 @@ from msgspec import Struct
 
 from simloop.errors import InternalError, RunawayRun
 from simloop.kernel import effects, signals
+from simloop.kernel import machine as machines
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import (
-    AbortRule,
-    Edge,
-    Feature,
-    IllegalSignal,
-    IllegalTransition,
-    Machine,
-    Run,
-    Transition,
-    checked_transition,
-)
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
 from simloop.prove import rules
@@ -48,8 +38,8 @@ def without_collections() -> Iterator[None]:
 
 @without_collections()
 def explore(
-    machine: Machine, limits: Limits, say: Say = lambda _: None
-) -> tuple[Graph, list[RuleViolation], set[Edge]]:
+    machine: machines.Machine, limits: Limits, say: Say = lambda _: None
+) -> tuple[Graph, list[RuleViolation], set[machines.Edge]]:
     """Visit every run; return the graph, the violations and the edges. Raises RunawayRun."""
     explorer = _Explorer(machine, limits, say)
     graph = explorer.graph
@@ -62,16 +52,16 @@ def explore(
 
 
 class _Explorer:
-    def __init__(self, machine: Machine, limits: Limits, say: Say) -> None:
+    def __init__(self, machine: machines.Machine, limits: Limits, say: Say) -> None:
         self._machine = machine
         self._say = say
         self._first = machine.start()
         self._most_steps = limits.max_steps_per_round
-        self._numbers: dict[tuple[Run, tuple[Effect, ...]], int] = {}
+        self._numbers: dict[tuple[machines.Run, tuple[Effect, ...]], int] = {}
         self._arrivals: dict[tuple[Effect, ...], tuple[Signal, ...]] = {}
         self.graph = Graph()
         self.violations: dict[str | tuple[type, ...], RuleViolation] = {}
-        self.taken: set[Edge] = set()
+        self.taken: set[machines.Edge] = set()
         self._judged: set[tuple[Struct, tuple[Effect, ...]]] = set()
 
     def visit_all(self) -> None:
@@ -98,8 +88,8 @@ class _Explorer:
         for signal in arrivals:
             try:
                 try:
-                    after, asked = checked_transition(machine, run, signal)
-                except IllegalTransition as error:  # followed all the same, for what comes after it
+                    after, asked = machines.checked_transition(machine, run, signal)
+                except machines.IllegalTransition as error:  # followed, for what comes after it
                     after, asked = error.moved
                     states = (NAMES[type(each)] for each in (run.state, after.state))
                     edge = f"{' -> '.join(states)} on {NAMES[type(signal)]}"
@@ -138,7 +128,7 @@ class _Explorer:
             rules.mistakes_bursts(graph, self._tried, most),
             rules.goes_on_after_a_burst(graph, most),
             rules.goes_on_after_a_stop(graph),
-            rules.acts_after_an_abort(graph, getattr(machine, "abort_rule", AbortRule())),
+            rules.acts_after_an_abort(graph, getattr(machine, "abort_rule", machines.AbortRule())),
             rules.miscounts(graph, bounds),
             rules.leaves_uncounted(graph, bounds),
             rules.decides_by_a_count(graph, bounds, getattr(machine, "thresholds", {})),
@@ -152,7 +142,7 @@ class _Explorer:
             self._arrivals[asked] = tuple(possible)
         return self._arrivals[asked]
 
-    def _new(self, moved: Transition, node: int, signal: Signal) -> int:
+    def _new(self, moved: machines.Transition, node: int, signal: Signal) -> int:
         number = self._numbers[moved] = self.graph.add(*moved, (node, signal))
         self.find_all(rules.Wrong(number, what) for what in self._wrong_with(number))
         if number in self.graph.ends:
@@ -166,7 +156,7 @@ class _Explorer:
             parts = [name for name in names if getattr(again, name) != getattr(first, name)]
             yield rules.Wrong(node, f"the next run does not begin as the first: {', '.join(parts)}")
 
-    def _tried(self, run: Run, signal: Signal) -> Transition | None:
+    def _tried(self, run: machines.Run, signal: Signal) -> machines.Transition | None:
         """Return the transition again for the rules, without a check, a violation or an edge."""
         try:
             return self._machine.advance(run, signal)
@@ -202,23 +192,23 @@ def _runaway(graph: Graph) -> RunawayRun:
     )
 
 
-def _failure(run: Run, signal: Signal, error: Exception) -> str:
+def _failure(run: machines.Run, signal: Signal, error: Exception) -> str:
     state, name = NAMES[type(run.state)], NAMES[type(signal)]
-    if isinstance(error, IllegalSignal):
+    if isinstance(error, machines.IllegalSignal):
         return f"{state} refuses {name}, which can arrive there"
     why = error if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
     return f"{state} on {name}: {why}"
 
 
-def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:
+def why_impossible(machine: machines.Machine, signal: Signal | type[Struct]) -> str:
     """Return the reason why `signal` cannot arrive at this machine, or empty if it can."""
     kind = signal if isinstance(signal, type) else type(signal)
     if kind is signals.AbortRequested:
         if machine.policies.abort_is_flag:
             return "an abort is a flag there: model calls come back as aborted"
-        return machine.unsupported.get(Feature.ABORT, "")
+        return machine.unsupported.get(machines.Feature.ABORT, "")
     if kind in (signals.HookFailed, signals.CallBlocked):
-        return machine.unsupported.get(Feature.HOOKS, "")
+        return machine.unsupported.get(machines.Feature.HOOKS, "")
     if isinstance(signal, signals.ToolsReturned) and signal.blocked:
-        return machine.unsupported.get(Feature.HOOKS, "")
+        return machine.unsupported.get(machines.Feature.HOOKS, "")
     return ""

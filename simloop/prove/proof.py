@@ -11,18 +11,8 @@ from simloop.kernel.names import NAMES
 from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.states import Finished
 from simloop.messages import Fault
+from simloop.prove import graph as graphs
 from simloop.prove.explore import Say, explore, why_impossible, without_collections
-from simloop.prove.graph import (
-    Graph,
-    Lasso,
-    RuleViolation,
-    Step,
-    ends_first,
-    first_endings,
-    heaviest,
-    shortest_lasso,
-    trapped,
-)
 
 # Limits that the simulator heeds, or whose rule is one of its own (rules.mistakes_bursts).
 _OF_THE_WORLD = ("max_wall_clock", "max_steps_per_round")
@@ -49,11 +39,11 @@ class Proof:
     states: int
     transitions: int
     longest: Longest | None
-    lasso: Lasso | None
-    endings: Mapping[Finished, tuple[Step, ...]]
+    lasso: graphs.Lasso | None
+    endings: Mapping[Finished, tuple[graphs.Step, ...]]
     untaken: Mapping[Edge, str]  # the edges that cannot be taken, each with a known reason
     edges: int
-    violations: tuple[RuleViolation, ...]
+    violations: tuple[graphs.RuleViolation, ...]
     followed: bool = True  # false if a violation cut runs off: nothing is proved about all
     endless: str = ""  # why a design need not end, on purpose
 
@@ -78,15 +68,15 @@ class Proof:
 def prove(machine: Machine, limits: Limits, *, loop: str = "", say: Say = lambda _: None) -> Proof:
     """Explore `machine`, and tell `say` the progress. Raises RunawayRun if that has no end."""
     graph, violations, taken = explore(machine, limits, say)
-    order = ends_first(graph)
+    order = graphs.ends_first(graph)
     endless = str(getattr(machine, "endless", ""))
-    stuck = trapped(graph)
+    stuck = graphs.trapped(graph)
     if stuck is not None:
         what = f"{NAMES[type(graph.runs[stuck].state)]} has no way to an end but from outside"
-        violations.append(RuleViolation(what, graph.way_to(stuck)))
+        violations.append(graphs.RuleViolation(what, graph.way_to(stuck)))
     if endless and order is not None and not graph.cut:  # it would hide a later endless run
         what = "every run ends, though the machine is declared `endless`"
-        violations.append(RuleViolation(what, ()))
+        violations.append(graphs.RuleViolation(what, ()))
     drawn = [
         (state, signal, target)
         for state, accepted in machine.legal.items()
@@ -98,14 +88,15 @@ def prove(machine: Machine, limits: Limits, *, loop: str = "", say: Say = lambda
         loop=loop or machine.name, bounds=tuple(machine.bounds), states=len(graph),
         transitions=sum(map(len, graph.arrows)),
         longest=_longest(graph, order or {}, machine.policies.retry) if known else None,
-        lasso=shortest_lasso(graph) if order is None else None, endings=first_endings(graph),
+        lasso=graphs.shortest_lasso(graph) if order is None else None,
+        endings=graphs.first_endings(graph),
         untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
         edges=len(drawn), violations=tuple(violations), followed=not graph.cut, endless=endless,
     )  # fmt: skip
 
 
-def _longest(graph: Graph, order: Mapping[int, list[int]], retry: RetryPolicy) -> Longest:
-    most = partial(heaviest, graph, order)
+def _longest(graph: graphs.Graph, order: Mapping[int, list[int]], retry: RetryPolicy) -> Longest:
+    most = partial(graphs.heaviest, graph, order)
     return Longest(
         transitions=most(lambda _: 1),
         model_calls=most(partial(_count, CallModel)),
