@@ -120,7 +120,7 @@ CONTENTS: Mapping[str, Callable[[int, CalledTools], Keys]] = {
     "nothing": lambda *_: {},
     "blank": lambda *_: {"say": " "},
     "long text": lambda n, _: {"say": [f"Long {n}: ", "word " * 150]},
-    "huge text": lambda n, _: {"say": [f"Huge {n}: " + "many words " * 2_000]},
+    "huge text": lambda n, _: {"say": [f"many words {n} " * 1_572]},
     "odd text": lambda n, _: {"say": [f"\x1b[31mred {n}\x00", "\U0001f600 [b]x[/b]", "\n\n"]},
     "malformed arguments": lambda _, of: {"call": {of.name(0): '{"path": '}},
     "empty arguments": lambda _, of: {"call": {of.name(0): ""}},
