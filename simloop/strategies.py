@@ -13,8 +13,10 @@ Every strategy shrinks towards the plain scenario, which has no fault, no latenc
 limits.
 """
 
+import sys
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -22,11 +24,11 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.trial import FINISHES, Rules, Until, trial
+from simloop.check.trial import FINISHES, UNJUDGED, Rules, Until, trial
 from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import alphabet, worlds
 from simloop.fuzz.alphabet import Abilities, hook_for, tool_for
-from simloop.fuzz.choices import Choices
+from simloop.fuzz.choices import Choices, one_of
 from simloop.fuzz.course import AgentCourse, plain_scenario
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
@@ -100,6 +102,8 @@ class HypothesisChoices:
 _ANY = worlds.usual_weights(Abilities())
 _FAILING = _ANY._replace(ends=[0, *_ANY.ends[1:]])
 _SETTINGS = frozenset(alphabet.FEATURES)
+_TOOL = 3
+"""The number by which Hypothesis watches lines from Python 3.12 on."""
 _ANY_UNUSED = Expect(unused=CountBounds(min=0))
 
 
@@ -156,37 +160,75 @@ def queued_messages() -> st.SearchStrategy[Queued]:
 def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrategy[Scenario]:
     """Return the strategy of whole scenarios for `loop`: settings, replies and a user.
 
-    `options` are those of `simloop.run`. A scenario uses no feature that the loop lacks. Its
-    last reply is benign and repeats without end, so that a correct loop ends. It expects that any
-    number of its replies and messages is unused. Raises ScenarioError if `loop` is not a loop.
+    `options` are those of `simloop.run`. A scenario uses no feature that the loop lacks. For an
+    agent of one's own it is the course of the agent, which calls the tools that it offers, with up
+    to three circumstances. Each is played once when it is drawn, and its run uses all of its
+    replies and messages. Raises ScenarioError if `loop` is not a loop.
     """
-    given: Any = {"loop": loop, **options}
-    chosen = loop_of(Scenario(prompt="Do the work."), given)
-    abilities = Abilities.of(chosen)
-    name = loop if isinstance(loop, str) else "reference"
-    if chosen.machine is None:  # the model calls the tools that it offers
-        abilities = abilities._replace(breaches=False)
-        course = AgentCourse.of([plain_scenario(name)], given, abilities)
-        abilities = course.abilities(abilities)
-    weights = worlds.usual_weights(abilities)
-
-    def draw(choices: Choices) -> Scenario:
-        common = alphabet.settings_of(choices, abilities, name)
-        on = worlds.features_for(choices, abilities)
-        world = worlds.world_for(choices, common, weights._replace(on=on))
-        return world.model_copy(update={"expect": _ANY_UNUSED})
-
-    return _part(draw)
+    return _part(_worlds(loop, options))
 
 
 def conversations(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrategy[Scenario]:
     """Return the strategy of scenarios with two or three prompts."""
-    further = st.lists(st.sampled_from(["And then?", "Thanks."]), min_size=1, max_size=2)
-    return st.builds(
-        lambda scenario, then: scenario.model_copy(update={"then": then}),
-        scenarios(loop, **options),
-        further,
-    )
+    return _part(_worlds(loop, options, ["And then?"], ["And then?", "Thanks."]))
+
+
+def _worlds(loop: GivenLoop, options: Any, *further: list[str]) -> Callable[[Choices], Scenario]:
+    """Return what draws scenarios, with some of the further prompts, if any are given."""
+    given: Any = {"loop": loop, **options}
+    chosen = loop_of(Scenario(prompt="Do the work."), given)
+    abilities = Abilities.of(chosen)
+    name = loop if isinstance(loop, str) else "reference"
+    weights = worlds.usual_weights(abilities)
+
+    def world(choices: Choices) -> Scenario:
+        common = alphabet.settings_of(choices, abilities, name)
+        on = worlds.features_for(choices, abilities)
+        return worlds.world_for(choices, common, weights._replace(on=on))
+
+    draw = world
+    if chosen.machine is None:
+        abilities = abilities._replace(breaches=False)
+        draw = AgentCourse.of([plain_scenario(name)], given, abilities).drawn
+
+    def drawn(choices: Choices) -> Scenario:
+        more = {"then": one_of(choices, further)} if further else {}
+        return _used(draw(choices).model_copy(update={"expect": _ANY_UNUSED, **more}), given)
+
+    return drawn
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Pause the tracing of lines: after a failure Hypothesis does that, and runs take ten times."""
+    tracer, watch = sys.gettrace(), getattr(sys, "monitoring", None)
+    events = watch.get_events(_TOOL) if watch and watch.get_tool(_TOOL) == "scrutineer" else 0
+    sys.settrace(None)
+    if watch and events:
+        watch.set_events(_TOOL, 0)
+    try:
+        yield
+    finally:
+        sys.settrace(tracer)
+        if watch and events:
+            watch.set_events(_TOOL, events)
+
+
+def _used(scenario: Scenario, given: Any) -> Scenario:
+    """Return a scenario without the parts of its script that its run does not come to."""
+    with _untraced():
+        run: Any = trial(Plan(scenario, given), UNJUDGED).run
+    if not (unused := set(run.unused_places)):
+        return scenario
+    played, update = run.scripts.model.played, dict[str, Any]()
+    for key in ("model", "summaries", "queue", "input"):
+        if isinstance(parts := getattr(scenario, key), list):
+            update[key] = [
+                each if place not in unused else each.model_copy(update={"times": played[place]})
+                for place, each in ((f"{key}.{number}", part) for number, part in enumerate(parts))
+                if place not in unused or played.get(place)
+            ]
+    return scenario.model_copy(update={**update, **({"abort": None} if "abort" in unused else {})})
 
 
 def check(
@@ -200,7 +242,9 @@ def check(
     file.
     """
     given: Any = options
-    verdict = trial(Plan(scenario, given), Rules(invariants, expectations=False), Until.VIOLATION)
+    rules = Rules(invariants, expectations=False)
+    with _untraced():
+        verdict = trial(Plan(scenario, given), rules, Until.VIOLATION)
     failure = verdict.failure()
     if failure is not None:
         kind = RunawayRun if failure.name == FINISHES else InvariantViolated

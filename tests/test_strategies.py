@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
@@ -6,16 +7,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
-from offering import AnswersFirst
+from offering import AnswersFirst, Asks, of_world
 
 import simloop
 from simloop import Reply, Scenario, ToolMessage, UserMessage
 from simloop import strategies as sim
-from simloop.errors import InvariantViolated, RunawayRun, SimloopError
+from simloop.errors import Deadlock, InvariantViolated, RunawayRun, SimloopError
 from simloop.runs.plan import Plan
 from simloop.scenario.conversation import calls_of
+from simloop.scenario.expect import Expect
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import scenario_text
+from simloop.trace.entries import ToolCall
 from simloop.world.model_port import ModelCallFailed
 from simloop.world.world import World
 
@@ -176,11 +179,55 @@ def test_checking_says_that_a_run_does_not_end() -> None:
         sim.check(scenario.model_copy(update={"max_transitions": 300}), loop=spins, invariants=[])
 
 
-@settings(derandomize=True, database=None)
-@given(sim.scenarios("reference"))
-def test_a_drawn_scenario_is_one_that_may_leave_replies_unused(scenario: Scenario) -> None:
-    with suppress(RunawayRun):
-        assert simloop.run(scenario).unused_places is not None
+@pytest.mark.parametrize(
+    ("strategy", "loop"),
+    [*((sim.scenarios, loop) for loop in ("reference", AnswersFirst, Asks, of_world)),
+     *((sim.conversations, loop) for loop in ("reference", AnswersFirst))],
+)  # fmt: skip
+def test_a_drawn_scenario_has_no_part_that_its_run_does_not_use(strategy: Any, loop: Any) -> None:
+    @settings(derandomize=True, database=None, max_examples=30)
+    @given(strategy(loop))
+    def drawn(scenario: Scenario) -> None:
+        strict = scenario.model_copy(update={"expect": Expect(outcomes=[...])})
+        with suppress(RunawayRun, Deadlock):
+            assert simloop.run(strict, loop=loop).unused_places == ()
+
+    drawn()
+
+
+def test_a_failure_of_an_agent_shrinks_to_its_course_in_a_few_runs() -> None:
+    drawn: list[Scenario] = []
+
+    @settings(derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @given(sim.scenarios(of_world))
+    def calls_once(scenario: Scenario) -> None:
+        drawn.append(scenario)
+        result = simloop.run(scenario, loop=of_world)
+        assert sum(isinstance(each, ToolCall) for each in result.trace.entries) < 2
+
+    with pytest.raises(AssertionError):
+        calls_once()
+    assert len(drawn) < 100
+    assert len(drawn[-1].model) <= 3
+
+
+def test_a_check_is_not_traced_which_hypothesis_does_after_a_failure() -> None:
+    seen: list[Any] = []
+
+    async def looks(prompt: str, world: World) -> str:
+        seen.append(sys.gettrace())
+        return (await world.model.reply([UserMessage(prompt)])).message.text
+
+    def trace(*_: Any) -> None: ...
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        sim.check(Scenario(prompt="Go.", model=[Reply(say="Done.")]), loop=looks)
+        assert sys.gettrace() is trace
+    finally:
+        sys.settrace(before)
+    assert seen == [None]
 
 
 def test_a_check_returns_the_result_of_the_run() -> None:
@@ -194,8 +241,8 @@ def test_a_check_returns_the_result_of_the_run() -> None:
 def test_scenarios_of_an_agent_call_the_tools_that_it_offers_and_end_as_it_ends(
     scenario: Scenario,
 ) -> None:
-    assert [*scenario.model[-1].call] == ["answer"]
-    assert scenario.model[-1].times == "always"
+    last = [each.call for each in scenario.model if each.times == "always"]
+    assert all([*call] == ["answer"] for call in last)
     named = {name for reply in scenario.model for name, _ in calls_of(reply.call)}
     assert not named & {"read", "search", "write", "shell"}
 

@@ -14,7 +14,7 @@ from typing import Any
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import Rules
 from simloop.fuzz.alphabet import LAST_SUMMARY, TOOLS, Abilities, tool_for, transitions_of
-from simloop.fuzz.choices import Choices, SeededChoices
+from simloop.fuzz.choices import Choices, SeededChoices, one_of
 from simloop.fuzz.circumstances import Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer, Offered, offer_of
 from simloop.fuzz.processes import cpu_s
@@ -138,6 +138,19 @@ class AgentCourse:
             choices = SeededChoices(seed, f"together {first + number}")
             world = self._drawn(choices, base, seed, turn * runs + number)
             yield base.plan.playing(world), rules
+
+    def drawn(self, choices: Choices) -> Scenario:
+        """Draw a world: some replies of the course, and up to three circumstances."""
+        base = self._bases[0]
+        draft = base.draft()
+        del draft.replies[choices.integer(0, len(draft.replies)) :]
+
+        def disturb(_: int) -> None:
+            each = one_of(choices, base.circumstances)
+            each.act(draft, choices.integer(0, base.places - 1))
+
+        choices.several(_TOGETHER, disturb)
+        return draft.scenario().model_copy(update={"seed": choices.integer(0, 999)})
 
     def _drawn(self, choices: Choices, base: _Base, seed: int, number: int) -> Scenario:
         known = base.circumstances

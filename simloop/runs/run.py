@@ -132,7 +132,8 @@ class Simulation:
         return [*scripts.unused_replies(), *scripts.unused_answers(), *self._never_came()]
 
     def _never_came(self) -> list[str]:
-        never = [] if self._timetable is None else self._timetable.never_came()
+        table, elapsed_ns = self._timetable, self.trace.elapsed_ns
+        never = [] if table is None else table.never_came(elapsed_ns)
         return [*never, *self.scripts.unused_lines()]
 
     def run(self) -> Result:

@@ -213,7 +213,7 @@ class Script:
         self._rules: list[ScriptEntry] = []
         self._ordered: list[ScriptEntry] = []
         self._next = 0
-        self._played: dict[str, int] = {}
+        self.played: dict[str, int] = {}
         self.add(entries)
 
     def add(self, entries: Iterable[ScriptEntry]) -> None:
@@ -221,19 +221,19 @@ class Script:
         for entry in entries:
             self._entries.append(entry)
             (self._ordered if entry.matches is None else self._rules).append(entry)
-            self._played[entry.position] = 0
+            self.played[entry.position] = 0
 
     def choose(self, request: Request) -> ScriptEntry:
         """Return the entry that answers `request`. Raises ScriptExhausted if there is none."""
         for rule in self._rules:
-            unspent = rule.times is None or self._played[rule.position] < rule.times
+            unspent = rule.times is None or self.played[rule.position] < rule.times
             if unspent and rule.matches is not None and rule.matches(request):
-                self._played[rule.position] += 1
+                self.played[rule.position] += 1
                 return rule
         while self._next < len(self._ordered):
             entry = self._ordered[self._next]
-            if entry.times is None or self._played[entry.position] < entry.times:
-                self._played[entry.position] += 1
+            if entry.times is None or self.played[entry.position] < entry.times:
+                self.played[entry.position] += 1
                 return entry
             self._next += 1
         ordered, rules = len(self._ordered), len(self._rules)
@@ -255,7 +255,7 @@ class Script:
 
     def unused(self) -> list[str]:
         """Return the positions of entries that were played less often than expected."""
-        played = self._played
+        played = self.played
         return [
             each.position for each in self._entries if played[each.position] < (each.times or 1)
         ]
@@ -332,6 +332,12 @@ class FakeModel:
     @property
     def replies(self) -> int:
         return sum(script.replies for script in self._scripts.values())
+
+    @property
+    def played(self) -> dict[str, int]:
+        """Return how often each entry was played, by its position."""
+        several = [script.played for script in self._scripts.values()]
+        return {position: times for each in several for position, times in each.items()}
 
     def unused(self) -> list[str]:
         return [position for script in self._scripts.values() for position in script.unused()]

@@ -131,15 +131,15 @@ def test_a_run_that_would_be_done_goes_on_with_what_is_queued() -> None:
 
 def test_an_action_happens_in_the_next_turn_and_not_inside_the_component_that_records() -> None:
     async def main(opened: Opened) -> tuple[bool, list[str], list[str]]:
-        table, done = Timetable(Scenario(prompt="x"), opened.world), list[str]()
-        moment = Trigger(after="part", nth=2)
+        moment, done = Queued(say="y", after="part", nth=2), list[str]()
+        table = Timetable(Scenario(prompt="x", queue=[moment]), opened.world)
         table._set(moment, lambda: done.append("first"))
         table._set(moment, lambda: done.append("second"))
         table._see(TextDelta(0, 0, 1, "x"))
-        early = table._has_come(moment)
+        early = not table.never_came(0)
         table._see(Finish(1, 0, 1, FinishReason.STOP, "stop"))
         inside = list(done)
-        assert table._has_come(moment)
+        assert table.never_came(0) == []
         await asyncio.sleep(0)
         return early, inside, done
 
@@ -152,3 +152,8 @@ def test_the_end_of_a_stream_that_was_cut_is_a_moment_and_no_part() -> None:
     assert (cut.outcome, cut.counters) == (Outcome.ABORTED, Counters(0, 0, 0))
     with pytest.raises(ScriptUnused, match="these actions of the user never happened: abort"):
         play_text((text % "'part', nth: 2") + "\nlimits: {max_error_count: 1}")
+
+
+def test_an_abort_that_came_is_used_also_where_the_script_need_not_fit() -> None:
+    result = Simulation(scenario(abort=Trigger(at="500ms"))).run_unchecked()
+    assert result.unused_places == ("model.1",)
