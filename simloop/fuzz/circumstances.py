@@ -96,8 +96,9 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         return is_kept and (abilities.bounds_streams or not each.stalls)
 
     kinds = (
-        _failures(), _cuts(), _calls(offer), _tools(base, offer), _user(), _answers(offer),
-        _later(base, offer), _people(offer), chain(_others(base), _limits(offer, abilities.limits)),
+        _failures(), _cuts(), _calls(offer, abilities), _tools(base, offer), _user(),
+        _answers(offer), _later(base, offer, abilities), _people(offer),
+        chain(_others(base), _limits(offer, abilities.limits)),
     )  # fmt: skip
     ordered = [
         sorted(filter(can_come, kind), key=lambda each: not each.name.startswith(_FIRST))
@@ -230,7 +231,7 @@ def _answered(asked: AskedObject, keys: Mapping[str, Any]) -> Callable[[WorldDra
 # ---------------------------------------------------------------- calls
 
 
-def _calls(offer: Offer) -> Iterator[Circumstance]:
+def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
     yield Circumstance("unknown tool", _inserted({"call": {"no_such_tool": {"a": 1}}}))
     if not offer.first:
         return
@@ -256,7 +257,8 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
         ("no arguments", {"call": {name: ""}}),
         ("a call and half a call, lost",
          {"call": first, "half_call": {offer.first[-1]: "{"}, "lost": "mid-output"}),
-        ("a call again and again", {"call": first, "times": "always"}),
+        ("a call again and again",
+         {"call": first, "times": "always" if abilities.ends else _STORM}),
     ):  # fmt: skip
         yield Circumstance(what, _inserted(keys))
     for what, value in (("null", "null"), ("a list", "[1]")):
@@ -279,12 +281,12 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
             )
 
 
-def _later(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
+def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
     """Yield what happens to the tools of an agent that takes over amid the course."""
     if offer.later:
         place = max(offer.later.values())
         own = structs.replace(offer, first=(*offer.later,), later={})
-        for each in chain.from_iterable(zip_longest(_calls(own), _tools(base, own))):
+        for each in chain.from_iterable(zip_longest(_calls(own, abilities), _tools(base, own))):
             if each is not None:
                 yield each._replace(name=f"{each.name}, later", act=_behind(place, each))
 

@@ -329,3 +329,13 @@ def test_a_program_that_is_not_there_has_no_faults() -> None:
     for name in ("git is not there", "1 program.slow of git"):
         known[name].act(draft, 0)
     assert {*draft.scenario().programs} == {"sh"}
+
+
+def test_a_model_that_calls_without_end_is_for_agents_that_declare_limits() -> None:
+    offer = offered(OverHttp)
+    for ends, times in ((True, "always"), (False, 16)):
+        found = of(OverHttp, GO, offer, ends=ends)
+        (each,) = (one for one in found if one.name == "a call again and again")
+        assert [reply.times for reply in world(each, GO, offer).model if reply.times] == [
+            times, "always",
+        ]  # fmt: skip
