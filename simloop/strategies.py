@@ -15,8 +15,7 @@ limits.
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -24,7 +23,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.trial import FINISHES, UNJUDGED, Rules, Until, trial
+from simloop.check.trial import FINISHES, UNJUDGED, Rules, Until, Verdict, trial
 from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import alphabet, worlds
 from simloop.fuzz.alphabet import Abilities, hook_for, tool_for
@@ -198,16 +197,15 @@ def _worlds(loop: GivenLoop, options: Any, *further: list[str]) -> Callable[[Cho
     return drawn
 
 
-@contextmanager
-def _untraced() -> Iterator[None]:
-    """Pause the tracing of lines: after a failure Hypothesis does that, and runs take ten times."""
+def _trial(scenario: Scenario, given: Any, rules: Rules, until: Until = Until.END) -> Verdict:
+    """Make a trial without the tracing of Hypothesis, with which a run takes ten times as long."""
     tracer, watch = sys.gettrace(), getattr(sys, "monitoring", None)
     events = watch.get_events(_TOOL) if watch and watch.get_tool(_TOOL) == "scrutineer" else 0
     sys.settrace(None)
     if watch and events:
         watch.set_events(_TOOL, 0)
     try:
-        yield
+        return trial(Plan(scenario, given), rules, until)
     finally:
         sys.settrace(tracer)
         if watch and events:
@@ -216,8 +214,7 @@ def _untraced() -> Iterator[None]:
 
 def _used(scenario: Scenario, given: Any) -> Scenario:
     """Return a scenario without the parts of its script that its run does not come to."""
-    with _untraced():
-        run: Any = trial(Plan(scenario, given), UNJUDGED).run
+    run: Any = _trial(scenario, given, UNJUDGED).run
     if not (unused := set(run.unused_places)):
         return scenario
     played, update = run.scripts.model.played, dict[str, Any]()
@@ -241,10 +238,8 @@ def check(
     Raises InvariantViolated or the error that ended the run; the message has the text of a scenario
     file.
     """
-    given: Any = options
     rules = Rules(invariants, expectations=False)
-    with _untraced():
-        verdict = trial(Plan(scenario, given), rules, Until.VIOLATION)
+    verdict = _trial(scenario, options, rules, Until.VIOLATION)
     failure = verdict.failure()
     if failure is not None:
         kind = RunawayRun if failure.name == FINISHES else InvariantViolated
