@@ -18,12 +18,10 @@ from simloop.cli.terminal import explain, note, wants_colour
 
 INTERRUPTED = 130
 
+_GROUPS = Path(__file__).with_name("verbs.txt").read_text("utf-8").split("\n\n")
 GROUPS = {
     title: {verb: (module, line) for verb, module, line in (each.split(" ", 2) for each in verbs)}
-    for title, *verbs in (
-        group.splitlines()
-        for group in Path(__file__).with_name("verbs.txt").read_text("utf-8").split("\n\n")
-    )
+    for title, *verbs in map(str.splitlines, _GROUPS)
 }
 """The verbs by use, each with its module and its `--help` line; `--help` loads no module."""
 
@@ -49,9 +47,8 @@ class Verbs(click.Group):
         widest = max(map(len, VERBS))
         for title, verbs in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(f"{verb:<{widest}}", line) for verb, (_, line) in verbs.items()]
-                )
+                lines = ((f"{verb:<{widest}}", line) for verb, (_, line) in verbs.items())
+                formatter.write_dl([*lines])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Invoke the verb as click does; verbs print here."""

@@ -140,9 +140,8 @@ class EffectHandlers:
             return self._come_back_aborted()
         cancellation.polls = effect.polls
         if settings.warn_after is not None and self._step_number > settings.warn_after:
-            self._recorder.record(
-                entries.Notice, f"{self._step_number} model calls, and no end yet"
-            )
+            told = f"{self._step_number} model calls, and no end yet"
+            self._recorder.record(entries.Notice, told)
         if self._hooks.before_llm_call:
             given = BeforeLLMCall(
                 self._step_number, self.history.view(), system_prompt, self._step_tools
@@ -203,9 +202,7 @@ class EffectHandlers:
         text = bool(words) and not words.isspace()
         if finish is _INTERRUPTED or (not reply.calls and (not text or finish is _TOOL_CALLS)):
             self._error, self.cause = _USELESS.get(finish, _EMPTY)
-        calls = bool(reply.calls) or any(
-            type(one) is values.ToolMessage for one in self._failed_tries
-        )
+        calls = bool(reply.calls) or values.ToolMessage in map(type, self._failed_tries)
         return signals.ModelReplied(finish, text, calls, reply.steps)
 
     async def _failed(self, reply: ReplySoFar, fault: Fault) -> Signal:

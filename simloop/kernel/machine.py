@@ -19,28 +19,19 @@ from simloop.kernel.states import ClosingStep, Finished, Ready, ReplyFacts
 from simloop.messages import Outcome
 
 Targets = frozenset[type[Struct]]
-LegalMap = Mapping[type[Struct], Mapping[type[Struct], Targets]]
+Row = Mapping[type[Struct], Targets]
+LegalMap = Mapping[type[Struct], Row]
 """For each state, the signals it accepts, and for each of those the states it may lead to."""
 
 END: Targets = frozenset({Finished})
-ENDINGS: Mapping[type[Struct], Targets] = {
-    signals.AbortRequested: END,
-    signals.WallClockExpired: END,
-}
+ENDINGS: Row = {signals.AbortRequested: END, signals.WallClockExpired: END}
 """The row that most states of a map share: what ends a run from outside ends it."""
-STEP_ENDINGS: Mapping[type[Struct], Targets] = {signals.HookFailed: END, **ENDINGS}
-CALL_ENDINGS: Mapping[type[Struct], Targets] = {
-    signals.HookFailed: END,
-    signals.CallBlocked: END,
-    **ENDINGS,
-}
-RUNNING_TOOLS: Mapping[type[Struct], Targets] = {
-    signals.ToolsReturned: frozenset({ClosingStep}),
-    **STEP_ENDINGS,
-}
+STEP_ENDINGS: Row = {signals.HookFailed: END, **ENDINGS}
+CALL_ENDINGS: Row = {signals.HookFailed: END, signals.CallBlocked: END, **ENDINGS}
+RUNNING_TOOLS: Row = {signals.ToolsReturned: frozenset({ClosingStep}), **STEP_ENDINGS}
 
 
-def row(signal: type[Struct], *targets: type[Struct]) -> Mapping[type[Struct], Targets]:
+def row(signal: type[Struct], *targets: type[Struct]) -> Row:
     """Return the row of a state that one signal leaves, besides those that end a run."""
     return {signal: frozenset(targets), **ENDINGS}
 

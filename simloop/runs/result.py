@@ -526,10 +526,8 @@ def check_settings_of_tools(scenario: Scenario, loop: str, trace: LoopTrace) -> 
     """Raise CannotExpress if a tool has settings and the agent runs a function without them."""
     if not scenario.tools:
         return
-    names = dict.fromkeys(
-        call.name for _, call in _seen_calls(trace) if call.name in scenario.tools
-    )
-    lost = {name: stated(scenario.tools[name]) for name in names}
+    named = (call.name for _, call in _seen_calls(trace))
+    lost = {name: stated(scenario.tools[name]) for name in named if name in scenario.tools}
     keys = [f"tools.{name}.{setting}" for name, each in lost.items() for setting in each]
     if not keys:
         return

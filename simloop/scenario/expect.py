@@ -282,9 +282,7 @@ class Expect(Strict):
 
         All else is that of one course: what is said, sent and run, how often, and the end.
         """
-        bounds = _most(
-            {name: getattr(self.counters, name) for name in ExpectedCounters.model_fields}
-        )
+        bounds = _most(dict(self.counters))
         found = {
             "violates": self.violates,
             "elapsed": _most(self.elapsed),

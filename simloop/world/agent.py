@@ -68,13 +68,11 @@ def reads(made: Any) -> str:
     parameters = [p for p in given if p.kind <= p.POSITIONAL_OR_KEYWORD]
     if not parameters or parameters[0].default is not inspect.Parameter.empty:
         return ""
-    first, second = parameters[0], parameters[1] if len(parameters) > 1 else None
+    first = parameters[0]
     if first.name == "limits" or "Limits" in _written(first.annotation):
         return ""
     is_prompt = first.name == "prompt" or _written(first.annotation) == "str"
-    has_world = second is not None and (
-        second.name == "world" or "World" in _written(second.annotation)
-    )
+    has_world = any(p.name == "world" or "World" in _written(p.annotation) for p in parameters[1:2])
     returned = _written(signature.return_annotation).replace(" ", "")
     if is_prompt or has_world or returned in {"str", "str|None", "Optional[str]"}:
         return "prompt"
@@ -135,9 +133,7 @@ _TAKES_WORLD: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 def _binds_world(made: Any, name: str) -> bool:
     signature = inspect.signature(made)
     second = [*signature.parameters.values()][1:2]
-    alone = not any(
-        each.default is inspect.Parameter.empty or each.name == "world" for each in second
-    )
+    alone = not any(each.default is each.empty or each.name == "world" for each in second)
     for count in (1, 2) if alone else (2, 1):
         try:
             signature.bind(*range(count))

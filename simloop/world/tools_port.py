@@ -155,9 +155,8 @@ class OwnTools(msgspec.Struct, eq=False):
         asked = asked or [call for call in named if call.request == named[-1].request]
         value = json_value(arguments, arguments)
         equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
-        found = next(
-            iter(equal or [one for one in asked if one.call_id not in self._answered]), None
-        )
+        unanswered = [each for each in asked if each.call_id not in self._answered]
+        found = next(iter(equal or unanswered), None)
         if found is None:
             self._unasked += 1
             return f"own-{self._unasked}"

@@ -42,10 +42,7 @@ def of_finalizer(caller: FrameType) -> bool:
     The garbage collector chooses its time, perhaps in a later run: the clients of OpenAI's and
     Anthropic's SDKs close themselves so. Such a task would make equal runs differ.
     """
-    outer = caller.f_back
-    return caller.f_code.co_name == "__del__" or (
-        outer is not None and outer.f_code.co_name == "__del__"
-    )
+    return any(each and each.f_code.co_name == "__del__" for each in (caller, caller.f_back))
 
 
 def is_of_finalizer(frame: FrameType | None) -> bool:
