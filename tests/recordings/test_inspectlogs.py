@@ -72,7 +72,12 @@ def test_a_text_that_stands_for_itself_many_times_is_refused() -> None:
         read(log(one))
 
 
-@pytest.mark.parametrize("data", [archive(a="{"), archive(a="[]")[:60], b"PK\x03\x04"])
+# An archive holds the time at which it was written: as a name, it differs in each process.
+@pytest.mark.parametrize(
+    "data",
+    [archive(a="{"), archive(a="[]")[:60], b"PK\x03\x04"],
+    ids=["of no JSON", "cut", "of its sign alone"],
+)
 def test_a_damaged_archive_is_refused(data: bytes) -> None:
     with pytest.raises(ScenarioError, match=r"no JSON|cannot be unpacked"):
         read(data)
