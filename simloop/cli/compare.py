@@ -27,6 +27,7 @@ from simloop.trace.looptrace import LoopTrace
 _WIDTH = 120
 _NARROWEST = 20
 _INDENT = " " * 8
+_FINDINGS = textwrap.TextWrapper(_WIDTH, _INDENT, f"{_INDENT}  ")
 _NOT_RUN = "not run"
 
 _OWN, _DIFFERS, _WRONG, _NEITHER = "*", "~", "!", " "
@@ -139,12 +140,7 @@ class Row(Struct, frozen=True):
     def below(self) -> Iterator[str]:
         findings = [line for each in self.findings for line in each.split("\n")]
         for finding in (self.cannot, *findings) if self.cannot else findings:
-            yield from textwrap.wrap(
-                terminal.plain(finding),
-                _WIDTH,
-                initial_indent=_INDENT,
-                subsequent_indent=_INDENT + "  ",
-            )
+            yield from _FINDINGS.wrap(terminal.plain(finding))
         if self.facts["reproduce"]:
             yield f"{_INDENT}reproduce: {terminal.plain(self.facts['reproduce'])}"
 

@@ -54,12 +54,8 @@ def _answer_line(recording: RecordedRun, call: int, message: ToolMessage) -> Ent
 
 def gaps(record: Sequence[AnyEntry]) -> list[int]:
     """Return the places of the entries that come at least a second after the one before them."""
-    times = (entry.at_ns for entry in record)
-    return [
-        place
-        for place, (before_ns, now_ns) in enumerate(pairwise(times), start=1)
-        if now_ns - before_ns >= STALL_NS
-    ]
+    waits = (entry.at_ns - before.at_ns for before, entry in pairwise(record))
+    return [place for place, wait_ns in enumerate(waits, start=1) if wait_ns >= STALL_NS]
 
 
 def gap_words(recording: RecordedRun, place: int) -> str:

@@ -281,11 +281,8 @@ class Position:
             return ()
         events = [record[place] for place in self.recording.index.open_at(self.place)]
         found = [self._timer(each) for each in events]
-        sleeps = {
-            (each.place, each.at_ns + each.duration_ns)
-            for each in events
-            if isinstance(each, entries.Sleep)
-        }
+        begun = [each for each in events if isinstance(each, entries.Sleep)]
+        sleeps = {(each.place, each.at_ns + each.duration_ns) for each in begun}
         found += [
             _wait(each)
             for each in self.recording.waits.after(self.place)

@@ -117,11 +117,8 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     def deviations(self) -> Mapping[str, str]:
         """Return the invariants that the loop does not keep, each with the reason."""
         own = getattr(self.declares, "deviations", None)
-        stated = self.scenario.declares
-        return {
-            **(own if isinstance(own, Mapping) else {}),
-            **({} if stated is None else stated.deviations),
-        }
+        stated = getattr(self.scenario.declares, "deviations", {})
+        return {**(own if isinstance(own, Mapping) else {}), **stated}
 
     @property
     def tool_timeout_ns(self) -> int | None:

@@ -454,11 +454,8 @@ def _request_fits(wanted: Any, got: entries.ServiceRequest) -> bool:
     method, _, target = asked.partition(" ")
     path = got.path if "?" in target else got.path.partition("?")[0]
     url = path if target.startswith("/") else f"{got.service}{path}"
-    return (
-        method.upper() == got.method
-        and target == url
-        and (body in (REST, got.body) or body == json_value(got.body, got.body))
-    )
+    is_of_body = body in (REST, got.body) or body == json_value(got.body, got.body)
+    return is_of_body and method.upper() == got.method and target == url
 
 
 _SEEN: tuple[tuple[str, Callable[[list[AnyEntry]], Iterable[Any]], Any, Any], ...] = (

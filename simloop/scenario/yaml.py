@@ -383,10 +383,8 @@ class _Tree:
 
     def _loc(self) -> Loc:
         """Return the loc of what comes next: the value of a key, an item, or else the mapping."""
-        around = [
-            len(node) - 1 if type(node) is list else next(reversed(node))
-            for node in self._outer[1:]
-        ]
+        outer = self._outer[1:]
+        around = [len(one) - 1 if type(one) is list else next(reversed(one)) for one in outer]
         if type(self._node) is list:
             return (*around, len(self._node))
         return tuple(around) if self._key is None else (*around, self._key)

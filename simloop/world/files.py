@@ -117,11 +117,8 @@ class Files:
         """Return the sorted names in a folder; names of folders end in a slash."""
         self._check_folder(path)
         folder = self._name(path)
-        return [
-            name.rpartition("/")[2] + "/" * (self._tree[name] is None)
-            for name in self._names()
-            if _above(name)[-1] == folder
-        ]
+        inside = (name for name in self._names() if _above(name)[-1] == folder)
+        return [name.rpartition("/")[2] + "/" * (self._tree[name] is None) for name in inside]
 
     def exists(self, path: str) -> bool:
         """Return whether a file or a folder exists there; False for a path out of the tree."""

@@ -72,11 +72,8 @@ class Programs(Struct, eq=False):
 
     def find(self, args: Sequence[str], *, whole: bool = False) -> ProgramScript | None:
         """Return the script whose key has the most words that match; of equals, the first."""
-        found = [
-            each
-            for each in self.scripts
-            if (each.is_shell or each.has_answer()) and each.matches(args, whole=whole)
-        ]
+        able = (each for each in self.scripts if each.is_shell or each.has_answer())
+        found = (each for each in able if each.matches(args, whole=whole))
         return max(found, key=lambda script: len(script.words), default=None)
 
 

@@ -361,13 +361,8 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     """
     spent, facts, policy = _spent(subject, entry), subject.facts, subject.retry
     reply = facts.reply if len(facts.conversations) == 1 else None
-    if (
-        type(entry) is not entries.Ended
-        or entry.outcome is not Outcome.FAILED
-        or facts.stop is not None
-    ):
-        return ""
-    if reply is None or facts.request is None:
+    is_failed = type(entry) is entries.Ended and entry.outcome is Outcome.FAILED
+    if not is_failed or facts.stop is not None or reply is None or facts.request is None:
         return ""
     limits, why = spent.limits, f"the run fails ({entry.message:.80})"
     if spent.offers and not facts.request.tools and spent.steps < limits.max_steps:

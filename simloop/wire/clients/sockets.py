@@ -57,14 +57,9 @@ class ServerSide:
         return HttpRequest(head.method.decode("latin-1"), url, tuple(pairs), self._body)
 
     def head(self, reply: HttpReply) -> bytes:
-        pairs = [
-            (name, _NOT_IN_VALUES.sub("?", value).split())
-            for name, value in reply.headers
-            if name.lower() not in _FRAMING
-        ]
-        headers = [
-            (name.encode("latin-1"), " ".join(words).encode("latin-1")) for name, words in pairs
-        ]
+        kept = ((name, value) for name, value in reply.headers if name.lower() not in _FRAMING)
+        pairs = ((name, " ".join(_NOT_IN_VALUES.sub("?", value).split())) for name, value in kept)
+        headers = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in pairs]
         headers.append((b"connection", b"close"))
         self._has_body = reply.status != HTTPStatus.NOT_MODIFIED
         return self._sent(h11.Response(status_code=reply.status, headers=headers))

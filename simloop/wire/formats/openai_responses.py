@@ -346,13 +346,11 @@ class _ResponseEncoder(replies.BlockEncoder):
             case "nested":
                 return self._event("error", error=error)
             case "failed":
-                return self._event(
-                    "response.failed", response=self._response("failed", self._failure(fault))
-                )
+                response = self._response("failed", self._failure(fault))
+                return self._event("response.failed", response=response)
             case _:
-                return self._event(
-                    "error", code=error["code"], message=error["message"], param=error["param"]
-                )
+                said = {name: error[name] for name in ("code", "message", "param")}
+                return self._event("error", **said)
 
     def _failure(self, fault: values.Fault) -> JsonObject:
         error = self.form.error_body(fault, 0)["error"]
