@@ -145,8 +145,8 @@ def at(value: Any, *paths: str) -> Any:
 
 
 def _at(value: Any, path: str) -> Any:
-    if isinstance(value, dict) and path in value:
-        return value[path]
+    if isinstance(value, dict) and ("." not in path or path in value):
+        return value.get(path)
     for name in path.split("."):
         if isinstance(value, dict):
             value = value.get(name)

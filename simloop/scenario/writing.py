@@ -192,13 +192,13 @@ def _scalar(value: Any, *, flow: bool) -> str:
 def _is_plain(text: str, *, flow: bool) -> bool:
     if not text or _UNCLEAR.match(text) or _TO_SPELL.search(text):
         return False
-    if _FOLDED.fullmatch(text) and not _PERHAPS_UNCLEAR.search(text):
-        return True  # as `analyze_scalar` finds too, which takes 20 times as long
-    analysis = _analyst.analyze_scalar(text)
-    plain = analysis.allow_flow_plain if flow else analysis.allow_block_plain
+    if not text.isascii() or text[-1] == " " or _PERHAPS_UNCLEAR.search(text):
+        analysis = _analyst.analyze_scalar(text)  # takes as long as all else together
+        if not (analysis.allow_flow_plain if flow else analysis.allow_block_plain):
+            return False
     kind = _resolver.resolve(yaml.ScalarNode, text, (True, False))
     with contextlib.suppress(OverflowError):  # a number that is too large
-        return bool(plain) and plain_value(text) == text and kind == _STR
+        return plain_value(text) == text and bool(kind == _STR)
     return False
 
 
