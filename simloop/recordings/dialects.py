@@ -5,8 +5,7 @@ is left out, and a part without a text is one such as `[image]`.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from simloop.messages import (
     json_value,
 )
 from simloop.recordings.files import at, items, mapping, word
+from simloop.recordings.recording import Beginning
 from simloop.wire.formats.payload import object_text, usage_of, wire_json
 from simloop.wire.formats.wire_format import WrongRequest
 
@@ -44,30 +44,41 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else wire_json(value)
 
 
-def messages_of(given: Any) -> tuple[str, tuple[Message, ...]]:
-    """Return the system prompt and the messages of a request, or of a reply."""
-    system: list[str] = []
-    found: list[Message] = []
-    for kind, role, read in map(_message, map(wire_json, _listed(given))):
-        match found[-1:], read:
-            case _ if role == "system" and not found:
-                system += [each.text for each in read]
-            case [AssistantMessage() as said], (AssistantMessage() as more,) if kind in _ITEMS:
-                text, thought = said.text + more.text, said.reasoning + more.reasoning
-                found[-1] = AssistantMessage(text, said.calls + more.calls, thought)
+class Dialogue:
+    """The requests of a recording, which are read once where one repeats the one before it."""
+
+    def __init__(self) -> None:
+        self._given: Sequence[Any] = ()
+        self._system: list[str] = []
+        self._found: list[Message] = []
+
+    def read(self, given: Any) -> tuple[str, Sequence[Message]]:
+        """Return the system prompt and the messages of a request, or of a reply."""
+        listed = given if isinstance(given, Beginning) else [*_listed(given)]
+        known = len(self._given)
+        if listed[:known] != self._given:
+            known, self._system, self._found = 0, [], []
+        for each in listed[known:]:
+            for one in each if isinstance(each, list) else [each]:
+                self._add(unwrapped(one))
+        self._given = listed
+        if self._system and not self._found:  # a request has a message for the model to answer
+            return "\n\n".join(self._system[:-1]), (UserMessage(self._system[-1]),)
+        return "\n\n".join(self._system), Beginning(self._found, len(self._found))
+
+    def _add(self, said: Mapping[str, Any]) -> None:
+        kind = word(said, "type").lower()
+        role = _KNOWN["roles"].get(word(said, "role").lower() or kind, "")
+        read = [*messages_in(said, role)] if role else []
+        match self._found[-1:], read:
+            case _ if role == "system" and not self._found:
+                self._system += [each.text for each in read]
+            case [AssistantMessage() as last], [AssistantMessage() as more] if kind in _ITEMS:
+                text, thought = last.text + more.text, last.reasoning + more.reasoning
+                whole = AssistantMessage(text, last.calls + more.calls, thought)
+                self._found = [*self._found[:-1], whole]  # an earlier request has the other list
             case _:
-                found += read
-    if system and not found:  # a request has a message for the model to answer
-        found.append(UserMessage(system.pop()))
-    return "\n\n".join(system), tuple(found)
-
-
-@lru_cache(maxsize=2_048)  # each request has all messages again
-def _message(text: str) -> tuple[str, str, tuple[Message, ...]]:
-    said = unwrapped(json_value(text))
-    kind = word(said, "type").lower()
-    role = _KNOWN["roles"].get(word(said, "role").lower() or kind, "")
-    return kind, role, tuple(messages_in(said, role)) if role else ()
+                self._found += read
 
 
 def _listed(given: Any) -> Iterator[Any]:
@@ -78,8 +89,7 @@ def _listed(given: Any) -> Iterator[Any]:
             yield {"role": "system", "content": system}
         value = parsed(inner)
     if isinstance(value, list):
-        for each in value:
-            yield from each if isinstance(each, list) else [each]
+        yield from value
     elif isinstance(value, dict) and at(value, "role", "type", "kwargs"):
         yield value
     elif isinstance(given, str) and given:
@@ -172,7 +182,7 @@ def reply_of(given: Any) -> tuple[AssistantMessage, str] | None:
         return AssistantMessage(outer), finish
     if isinstance(at(value, "text"), str) and "role" not in value:
         value = {"role": "assistant", "content": value["text"]}
-    said = [each for each in messages_of(value)[1] if isinstance(each, AssistantMessage)]
+    said = [each for each in Dialogue().read(value)[1] if isinstance(each, AssistantMessage)]
     return (said[0], finish) if said else None
 
 

@@ -5,12 +5,13 @@ conversation that it goes on, wherever it stands.
 """
 
 import base64
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from simloop.kernel.durations import LONGEST_NS, format_duration
 from simloop.messages import (
@@ -25,7 +26,7 @@ from simloop.messages import (
 from simloop.recordings.failures import http_failure
 from simloop.recordings.files import MS, LeftOut, items, mapping, word
 from simloop.recordings.recording import ModelCall, Prompt, Record, Recording, ServiceCall, ToolRun
-from simloop.scenario.conversation import arguments_of, written
+from simloop.scenario.conversation import SentMessages, arguments_of, written
 from simloop.scenario.replies import error_of
 from simloop.scenario.services import METHODS
 from simloop.wire import formats
@@ -241,39 +242,19 @@ def _body(exchange: HttpExchange) -> dict[str, Any]:
 
 
 class _Conversation(Struct):
-    """The requests that go on from each other, and the messages that the next one begins with."""
+    """Requests that go on from each other, and the reply to the last one as the next one has it."""
 
     name: str
-    first: Request
-    known: list[dict[str, Any]] = []
-    asked: Sequence[dict[str, Any]] = ()
+    sent: SentMessages = field(default_factory=SentMessages)
+    reply: dict[str, Any] = {}  # of a failed call
 
-    def has_begun(self, request: Request, sent: Sequence[dict[str, Any]]) -> bool:
-        """Return whether a request goes on from this conversation, or asks the same again."""
-        goes_on = sent == self.asked or self.is_before(sent)
-        return goes_on and request.system_prompt == self.first.system_prompt
-
-    def is_before(self, sent: Sequence[dict[str, Any]]) -> bool:
-        """Return whether messages begin with those that are known.
+    def added(self, request: Request) -> list[dict[str, Any]] | None:
+        """Return what a request adds, if it goes on from the last one, or asks the same again.
 
         Some tracers leave out the text of a reply that has calls.
         """
-        begun = [*sent[: len(self.known)]]
-        last = self.known[-1] if self.known else {}
-        without = [*self.known[:-1], {"call": last["call"]}] if "call" in last else None
-        return begun in (self.known, without)
-
-    def is_shortened(self, request: Request) -> bool:
-        """Return whether a request has another history of the same agent."""
-        return (
-            request.system_prompt == self.first.system_prompt
-            and request.tools == self.first.tools
-            and any(isinstance(each, AssistantMessage) for each in request.messages)
-        )
-
-    def takes(self, call: ModelCall, sent: Sequence[dict[str, Any]]) -> None:
-        call.party, self.asked = self.name, sent
-        self.known = [*sent, *([] if call.message is None else [written(call.message)])]
+        added, without = self.sent.added(request.messages), {"call": self.reply.get("call")}
+        return None if added and self.reply and added[0] not in (self.reply, without) else added
 
 
 def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
@@ -282,41 +263,49 @@ def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
     A conversation that begins as another one did belongs to the same agent: no rule of a script can
     tell them apart.
     """
-    conversations: list[_Conversation] = []
+    begun = defaultdict[tuple[str, str], list[_Conversation]](list)
+    newest: dict[tuple[str, bytes], _Conversation] = {}  # of each agent
     names: dict[tuple[str, str], str] = {}
     for call in calls:
         request = call.request
         assert request is not None
-        sent = [written(each) for each in request.messages]
-        newest = conversations[::-1]
-        found = next((one for one in newest if one.has_begun(request, sent)), None)
-        found = found or next((one for one in newest if one.is_shortened(request)), None)
+        begin = request.system_prompt, request.messages[0].text
+        pairs = ((one, one.added(request)) for one in reversed(begun[begin]))
+        found, added = next((pair for pair in pairs if pair[1] is not None), (None, None))
         if found is None:
-            begin = request.system_prompt, request.messages[0].text
-            name = names.setdefault(begin, f"agent-{len(names) + 1}" if names else "")
-            found = _Conversation(name, request)
-            conversations.append(found)
-        yield from _shown(found, call, request, sent)
-        found.takes(call, sent)
+            agent = request.system_prompt, msgspec.json.encode(request.tools)
+            is_shortened = any(isinstance(each, AssistantMessage) for each in request.messages)
+            found = newest.get(agent) if is_shortened else None
+            if found is None:
+                name = names.setdefault(begin, f"agent-{len(names) + 1}" if names else "")
+                found = newest[agent] = _Conversation(name)
+            begun[begin].append(found)
+        yield from _shown(found, call, request, added)
+        found.sent.take(request.messages, added)
+        found.reply = {} if call.message is None else written(call.message)
+        call.party = found.name
         yield call
 
 
 def _shown(
-    known: _Conversation, call: ModelCall, request: Request, sent: list[dict[str, Any]]
+    known: _Conversation, call: ModelCall, request: Request, added: list[dict[str, Any]] | None
 ) -> Iterator[Record]:
     """Yield what a request shows that the one before it did not.
 
     The first one may show replies to its last prompt, whose own requests were not recorded.
     """
-    shared = len(known.known) if known.is_before(sent) else len(sent)
-    is_over = bool(known.known) and known.known[-1].keys() == {"assistant"}
-    if shared == len(sent) and is_over and sent != known.asked:
-        shared -= isinstance(request.messages[-1], UserMessage)  # shortened between two runs
-    if not known.known:  # the first request: what comes before its last prompt is history
+    sent = len(request.messages)
+    is_first, shared = not known.sent.keys, sent
+    if is_first:  # what comes before its last prompt is history
         said = [at for at, one in enumerate(request.messages) if isinstance(one, UserMessage)]
-        shared = said[-1] if said else len(sent)
+        shared = said[-1] if said else sent
+    elif added:
+        shared -= len(added) - bool(known.reply)
+    is_over = not is_first and (known.reply or known.sent.keys[-1]).keys() == {"assistant"}
+    if shared == sent and is_over and added != []:
+        shared -= isinstance(request.messages[-1], UserMessage)  # shortened between two runs
     for place, message in enumerate(request.messages[shared:], shared):
-        if isinstance(message, AssistantMessage) and not known.known:
+        if isinstance(message, AssistantMessage) and is_first:
             keys = reply_keys(message, usual_finish(message), None)
             asked = msgspec.structs.replace(request, messages=request.messages[:place])
             yield ModelCall(keys, message, asked, known.name)

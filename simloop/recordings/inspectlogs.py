@@ -4,13 +4,14 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from simloop.recordings import dialects
 from simloop.recordings.files import MOST_BYTES, RecordingFile, at, items, mapping, time_ns, word
-from simloop.recordings.recording import Recording
+from simloop.recordings.recording import Beginning, Recording
 from simloop.recordings.spans import RecordedSpan, add_spans
 from simloop.recordings.vcr import unencoded
 
@@ -28,10 +29,11 @@ def read(file: RecordingFile, recording: Recording) -> None:
         if spans:
             recording.leave_out("a sample after the first: write it to a log of its own")
         else:
-            pool = items(at(sample, "events_data.messages"))
-            given = map(mapping, items(sample, "events", "transcript.events"))
-            told = _whole(file, sample, [{**each, "input": _input(each, pool)} for each in given])
-            spans = [_span(each, recording) for each in told if each.get("event") in _KINDS]
+            events = items(sample, "events", "transcript.events")
+            held = [items(sample, "events_data.messages"), events]
+            pool, events = _whole(file, sample, held)
+            told = [each for each in map(mapping, events) if each.get("event") in _KINDS]
+            spans = [_span({**each, "input": _input(each, pool)}, recording) for each in told]
     add_spans(recording, spans, _HINT)
 
 
@@ -66,19 +68,21 @@ def _input(event: Mapping[str, Any], pool: list[Any]) -> Any:
     """Return the messages of a model call, which may stand in a pool of the sample."""
     pairs = [each for each in items(event.get("input_refs")) if isinstance(each, list)]
     places = [each for each in pairs if [type(one) for one in each] == [int, int]]
-    whole = [one for start, end in places[: len(pool)] for one in pool[max(start, 0) : end]]
-    return event.get("input") or whole
+    every = Beginning(pool, len(pool))
+    parts = [every[max(start, 0) : end] for start, end in places[: len(pool)]]
+    is_start = len(parts) == 1 and isinstance(parts[0], Beginning)
+    return event.get("input") or (parts[0] if is_start else [*chain.from_iterable(parts)])
 
 
-def _whole(file: RecordingFile, sample: Any, events: list[Any]) -> list[Any]:
-    """Return events with their long texts, which stand apart from them."""
+def _whole(file: RecordingFile, sample: Any, given: Any) -> Any:
+    """Return a value with its long texts, which stand apart from it."""
     held = mapping(sample, "attachments").items()
     texts = {name.encode(): msgspec.json.encode(text) for name, text in held}
-    data = msgspec.json.encode(events)
+    data = msgspec.json.encode(given)
     if sum(len(texts.get(found[1], b"")) for found in _MARK.finditer(data)) > MOST_BYTES:
         raise file.fail("its texts are too long when they are in their places")
     whole = _MARK.sub(lambda found: texts.get(found[1], found[0]), data)
-    return [mapping(each) for each in msgspec.json.decode(whole)]
+    return msgspec.json.decode(whole)
 
 
 def _span(event: Mapping[str, Any], recording: Recording) -> RecordedSpan:

@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 from simloop.messages import AssistantMessage, ToolMessage
-from simloop.recordings.dialects import messages_of, usage_in
+from simloop.recordings.dialects import Dialogue, usage_in
 from simloop.recordings.failures import ABORTED, failure_keys
 from simloop.recordings.files import MS, RecordingFile, mapping, time_ns, word
 from simloop.recordings.recording import ModelCall, Recording, Shortened
@@ -39,7 +39,7 @@ def _tell(session: RecordedSession, recording: Recording, entry: dict[str, Any])
     message = mapping(entry, "message")
     began_ns = time_ns(message.get("timestamp"), MS)
     at_ns = time_ns(entry.get("timestamp")) or began_ns
-    _, read = messages_of([message])
+    _, read = Dialogue().read([message])
     if not read:
         recording.leave_out(f"a message of the role {word(message, 'role')[:40] or '(none)'}")
     for said in read:

@@ -5,7 +5,7 @@ a reader leaves out it counts, with the reason.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -14,6 +14,25 @@ from simloop.messages import AssistantMessage, Request, ToolSpec
 
 NO_PROMPT = "(the recording has no prompt)"
 NO_TOOLS = "the tools' definitions"
+
+
+class Beginning(Sequence[Any]):  # noqa: PLW1641 - no set has one
+    """The first items of a list that only grows. Requests share it: none has a copy."""
+
+    def __init__(self, whole: list[Any], length: int) -> None:
+        self._whole, self._length = whole, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, place: Any) -> Any:
+        if not isinstance(place, slice):
+            return self._whole[range(self._length)[place]]
+        start, stop, _ = place.indices(self._length)
+        return tuple(self._whole[start:stop]) if start else Beginning(self._whole, stop)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Beginning) and vars(self) == vars(other)
 
 
 class Prompt(Struct):

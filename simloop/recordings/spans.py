@@ -50,6 +50,7 @@ def add_spans(recording: Recording, spans: Iterable[RecordedSpan], hint: str) ->
     around = {span.parent for span in ordered if not span.tool} - {""}
     calls: list[ModelCall] = []
     runs: dict[str, list[RecordedSpan]] = {}
+    dialogue = dialects.Dialogue()
     for span in ordered:
         if span.tool:
             runs.setdefault(span.call_id or span.tool, []).append(span)
@@ -57,7 +58,7 @@ def add_spans(recording: Recording, spans: Iterable[RecordedSpan], hint: str) ->
             recording.leave_out("a call of a model that is a span around another one")
         elif span.failed and _LEFT.search(span.error):
             recording.leave_out("a call of a model that was cancelled")
-        elif call := _model_call(span):
+        elif call := _model_call(span, dialogue):
             calls.append(call)
         else:
             which = "a failed call of a model" if span.failed else "a call of a model"
@@ -71,8 +72,8 @@ def add_spans(recording: Recording, spans: Iterable[RecordedSpan], hint: str) ->
     _add_with_runs(recording, calls, runs)
 
 
-def _model_call(span: RecordedSpan) -> ModelCall | None:
-    system, messages = dialects.messages_of(span.asked)
+def _model_call(span: RecordedSpan, dialogue: dialects.Dialogue) -> ModelCall | None:
+    system, messages = dialogue.read(span.asked)
     said = dialects.reply_of(span.said)
     if not any(each.text for each in messages) or (said is None and not span.failed):
         return None

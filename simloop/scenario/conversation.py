@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Self
 
-from msgspec import Struct
+from msgspec import Struct, field
 from pydantic import Field, model_validator
 
 from simloop import messages
@@ -82,29 +82,52 @@ class SentRequest(Strict):
         return self
 
 
+class SentMessages(Struct):
+    """The messages of one request as the keys of PastMessages, and what the next one adds."""
+
+    keys: list[dict[str, Any]] = []
+    _last: Sequence[messages.Message] = ()
+
+    def added(self, sent: Sequence[messages.Message]) -> list[dict[str, Any]] | None:
+        """Return the keys of what a request adds; None if it does not begin with these messages."""
+        known = len(self.keys)
+        # The first comparison is one of identity for most recordings, the second one costs more.
+        begins = len(sent) >= known and (
+            sent[:known] == self._last
+            or all(written(one) == keys for one, keys in zip(sent, self.keys, strict=False))
+        )
+        return [*map(written, sent[known:])] if begins else None
+
+    def take(self, sent: Sequence[messages.Message], added: list[dict[str, Any]] | None) -> None:
+        """Go on to the next request; `added` is what it adds."""
+        self.keys = [*map(written, sent)] if added is None else self.keys + added
+        self._last = sent
+
+
 class SentList(Struct):
     """Requests of one party as `expect.sent` has them: each with what it adds to the one before."""
 
     items: list[dict[str, Any]] = []
-    _before: list[dict[str, Any]] = []
+    _sent: SentMessages = field(default_factory=SentMessages)
     _last: messages.Request | None = None
 
     def add(self, request: messages.Request) -> None:
         """Add a request; the system prompt and the tools are stated where they are new."""
-        whole, known, last = [written(each) for each in request.messages], self._before, self._last
-        goes_on = bool(known) and whole[: len(known)] == known
+        last = self._last
+        added = self._sent.added(request.messages) if self._sent.keys else None
+        self._sent.take(request.messages, added)
         item: dict[str, Any] = {}
         if last is None or last.system_prompt != request.system_prompt:
             item["system"] = request.system_prompt
         if last is None or last.tools != request.tools:
             item["tools"] = [each.name for each in request.tools]
-        item |= {"adds": whole[len(known) :]} if goes_on else {"messages": whole}
+        item |= {"messages": self._sent.keys} if added is None else {"adds": added}
         self.items.append(item)
-        self._before, self._last = whole, request
+        self._last = request
 
     def begin_anew(self) -> None:
         """Let the next request state all of its messages."""
-        self._before = []
+        self._sent = SentMessages()
 
 
 def unpaired(history: Sequence[PastMessage]) -> tuple[int, str] | None:

@@ -48,7 +48,7 @@ _SPREAD = frozenset(
 
 # What PyYAML would write without quotes, but other readers or people may take for something else.
 _UNCLEAR = re.compile(r"[-?:,\[\]{}#&*!|>'\"%@`~=<.]|[yYnN]$|[\d:.]+$")
-_PERHAPS_UNCLEAR = re.compile(r"\A[^A-Za-z]|[,?\[\]{}:#\\\"]")
+_NEVER_PLAIN, _NOT_IN_FLOW = re.compile(r":( |\Z)| #"), re.compile(r"[,?\[\]{}:]")
 _SPELLED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _TO_SPELL = re.compile(rf'[\\"\n\t\r{HIDDEN.pattern[1:]}')
 _FOLDED = re.compile(r"[!-~]+( [!-~]+)+")
@@ -192,13 +192,14 @@ def _scalar(value: Any, *, flow: bool) -> str:
 def _is_plain(text: str, *, flow: bool) -> bool:
     if not text or _UNCLEAR.match(text) or _TO_SPELL.search(text):
         return False
-    if not text.isascii() or text[-1] == " " or _PERHAPS_UNCLEAR.search(text):
-        analysis = _analyst.analyze_scalar(text)  # takes as long as all else together
-        if not (analysis.allow_flow_plain if flow else analysis.allow_block_plain):
-            return False
+    if text.isascii() and text[0].isalpha() and text[-1] != " ":
+        plain = not (_NEVER_PLAIN.search(text) or (flow and _NOT_IN_FLOW.search(text)))
+    else:  # it takes as long as all else together
+        analysis = _analyst.analyze_scalar(text)
+        plain = analysis.allow_flow_plain if flow else analysis.allow_block_plain
     kind = _resolver.resolve(yaml.ScalarNode, text, (True, False))
     with contextlib.suppress(OverflowError):  # a number that is too large
-        return plain_value(text) == text and bool(kind == _STR)
+        return bool(plain) and plain_value(text) == text and kind == _STR
     return False
 
 
