@@ -49,8 +49,7 @@ class Dialogue:
 
     def __init__(self) -> None:
         self._given: Sequence[Any] = ()
-        self._system: list[str] = []
-        self._found: list[Message] = []
+        self._system, self._found = list[str](), list[Message]()
 
     def read(self, given: Any) -> tuple[str, Sequence[Message]]:
         """Return the system prompt and the messages of a request, or of a reply."""

@@ -13,10 +13,7 @@ from simloop.recordings.recording import Recording
 
 
 class RecordingFormat(NamedTuple):
-    """One format. `signs` is found in the start of each file of it; `lacks`: see Recording.
-
-    Its module has a function `read`, and is loaded for a file of this format only.
-    """
+    """One format. `signs` is found in the start of each file of it; `lacks`: see Recording."""
 
     name: str
     words: str
@@ -28,6 +25,7 @@ class RecordingFormat(NamedTuple):
         return re.search(self.signs, start, re.MULTILINE) is not None
 
     def read(self, file: RecordingFile, recording: Recording) -> None:
+        """Add the records of a file with its reader, which is loaded now. Raises ScenarioError."""
         import_module(self.module).read(file, recording)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, field
-from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration
@@ -33,7 +32,6 @@ from simloop.recordings.recording import (
 )
 from simloop.recordings.secrets import without_secrets
 from simloop.scenario.conversation import PastMessage, SentList, unpaired, written
-from simloop.scenario.mistakes import refusal
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario, ScriptedTool
 
@@ -48,11 +46,10 @@ def scenario_of(recording: Recording, *, emails: bool = False) -> tuple[Scenario
     """
     keys = without_secrets(_Maker(recording).keys(), recording.removed, emails=emails)
     try:
-        return Scenario.model_validate(keys), comment_of(recording)
-    except ValidationError as error:  # an odd value that its reader let through
-        wrong = refusal(Scenario, error)
+        return Scenario(**keys), comment_of(recording)
+    except ScenarioError as wrong:  # an odd value that its reader let through
         wrong.path = recording.name
-        raise wrong from None
+        raise
 
 
 def comment_of(recording: Recording) -> str:

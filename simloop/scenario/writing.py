@@ -66,10 +66,7 @@ def scenario_text(scenario: Scenario, comment: str = "", schema: str = SCHEMA_FI
 
 
 def pieces(content: dict[str, Any], comment: str = "", schema: str = SCHEMA_FILE) -> list[str]:
-    """Return the lines of a file, of which each item of a list is one, and leave no content.
-
-    Raises ScenarioError.
-    """
+    """Return the lines of a file for `content`, which is empty then. Raises ScenarioError."""
     lines = [f"# yaml-language-server: $schema={schema}"]
     lines += [f"# {HIDDEN.sub(_spell, escape(line))}".rstrip() for line in comment.splitlines()]
     for key in [*content]:

@@ -1,12 +1,7 @@
 """The wire formats that simloop speaks: one file each, and its name here."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from simloop.wire.formats.replies import WireFormat
-
-    FORMATS: tuple[type[WireFormat], ...]
+from typing import Any
 
 # The requests that they answer exclude each other.
 _CLASSES = {
@@ -15,10 +10,10 @@ _CLASSES = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> object:
-    """Return `FORMATS`, loaded on first use: most commands read one format, or none."""
+def __getattr__(name: str) -> Any:
+    """Return `FORMATS`, the classes, loaded on first use: most commands need none."""
     if name != "FORMATS":
         raise AttributeError(name)
     found = _CLASSES.items()
-    formats = tuple(getattr(import_module(f"{__name__}.{file}"), each) for file, each in found)
-    return globals().setdefault(name, formats)
+    made = (getattr(import_module(f"{__name__}.{file}"), each) for file, each in found)
+    return globals().setdefault(name, tuple(made))
