@@ -97,8 +97,8 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
 
     kinds = (
         _failures(), _cuts(), _calls(offer, abilities), _tools(base, offer), _user(),
-        _answers(offer), _later(base, offer, abilities), _people(offer),
-        chain(_others(base), _limits(offer, abilities.limits)),
+        _answers(offer), _later(base, offer, abilities), _people(offer), _others(base),
+        _limits(offer, abilities.limits),
     )  # fmt: skip
     ordered = [
         sorted(filter(can_come, kind), key=lambda each: not each.name.startswith(_FIRST))
@@ -111,8 +111,8 @@ _FIRST = (
     "unknown tool", "http 401", "http 429 with a wait", "3 times http 500", "empty",
     "finish length in a text", "finish content_filter in a text", "lost mid output",
     "two calls", "malformed arguments", "one tool twice", "broken 0", "broken 1 ", "12 calls",
-    "abort after tool-started 1", "an answer and a further prompt", "a long conversation",
-    "a message after tool-started",
+    "abort after tool-started 1", "the second prompt", "an answer and a further prompt",
+    "a long conversation", "a message after tool-started",
 )  # fmt: skip
 """The beginnings of the names of the circumstances that come first."""
 
@@ -180,7 +180,10 @@ def _broken(fault: faults.ReplyFault, say: str = "") -> Callable[[WorldDraft, in
     update = {key: getattr(broken, key) for key in fault.keys}
 
     def act(draft: WorldDraft, place: int) -> None:
-        whole = Reply(say=say) if say else draft.reply(place)
+        if say and draft.offer.last.call:  # of a tool that ends the run
+            whole = draft.reply(len(draft.replies))
+        else:
+            whole = Reply(say=say) if say else draft.reply(place)
         if not (whole.say or whole.call):
             whole = Reply(say="Some words")
         is_last = say and "stall" in fault.keys  # so one of the texts is the answer
@@ -411,6 +414,8 @@ def _user() -> Iterator[Circumstance]:
     yield Circumstance("a further prompt after a failure", _both(failing, _further))
     refused = _inserted({"http": {"status": 401}})
     yield Circumstance("a further prompt after a refusal", _both(refused, _further))
+    yield Circumstance("the second prompt is refused", _in_second({"http": {"status": 401}}))
+    yield Circumstance("the second prompt is stopped", _in_second({}))
     for what, summary in _SUMMARIES.items():
         yield Circumstance(f"a long conversation{what}", _long(summary))
     for phase in ("request", "tool-started", "finish"):
@@ -434,6 +439,18 @@ def _stopped(**trigger: Any) -> Callable[[WorldDraft, int], object]:
 
 def _further(draft: WorldDraft, _: int) -> None:
     draft.keys["then"] = draft.get("then") or [FURTHER]
+
+
+def _in_second(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+    """Answer at once, let the second prompt fail or be stopped, and ask a third time."""
+
+    def act(draft: WorldDraft, _: int) -> None:
+        draft.replies = [draft.reply(len(draft.replies)), *([Reply(**keys)] if keys else ())]
+        draft.keys["then"] = [*(draft.get("then") or [FURTHER])[:1], "And at last?"]
+        if not keys:
+            draft.keys["abort"] = Trigger(after="request", nth=2)
+
+    return act
 
 
 _SUMMARIES: Mapping[str, Mapping[str, Any]] = {

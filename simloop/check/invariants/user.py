@@ -171,7 +171,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
                 continue
             if old.isdisjoint(request.messages):
                 newest = _of_user(request.messages[-1:])
-                if not any(each.text in text for text in newest for each in old):
+                if not any(each.text and each.text in text for text in newest for each in old):
                     forgot = entry.number
                     if subject.is_instance and completed and reply and is_answer(reply):
                         return (
