@@ -28,12 +28,9 @@ from simloop.trace.timeline import timeline
 @click.command("run")
 @scenario_settings
 @click.option(
-    "--trace",
-    "trace_file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
+    "--trace", "trace_file", metavar="FILE", type=click.Path(path_type=Path),
     help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
-)
+)  # fmt: skip
 @click.option("--update", is_flag=True,
               help="Take the requests of the run into `expect: sent` of its file, and show what "
               "changes there.")  # fmt: skip

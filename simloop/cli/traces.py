@@ -35,12 +35,9 @@ _STDOUT = "-"
 @click.command("record")
 @options.scenario_settings
 @click.option(
-    "--to",
-    "folder",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
+    "--to", "folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False),
     help="Write to FOLDER, not beside the scenarios. The command creates the folder if needed.",
-)
+)  # fmt: skip
 @click.option(
     "--live",
     is_flag=True,
@@ -208,12 +205,9 @@ def diff(one: Path, other: Path) -> int:
     "last entry.",
 )
 @click.option(
-    "--view",
-    "views",
-    type=click.Choice([str(each) for each in FactView]),
-    multiple=True,
+    "--view", "views", type=click.Choice([str(each) for each in FactView]), multiple=True,
     help="Show this view of the facts; may be repeated. The default with --at is all of them.",
-)
+)  # fmt: skip
 @options.replay_loop
 @click.argument("trace", type=click.Path(path_type=Path))
 def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) -> None:

@@ -25,7 +25,7 @@ from simloop.scenario.services import with_fault
 from simloop.world import faults
 from simloop.world.program_scripts import FILES
 
-FURTHER = "And then?"
+FURTHER, _LAST = "And then?", "And at last?"
 _STORM = 16
 _MOST_STEPS = 40
 
@@ -180,10 +180,7 @@ def _broken(fault: faults.ReplyFault, say: str = "") -> Callable[[WorldDraft, in
     update = {key: getattr(broken, key) for key in fault.keys}
 
     def act(draft: WorldDraft, place: int) -> None:
-        if say and draft.offer.last.call:  # of a tool that ends the run
-            whole = draft.reply(len(draft.replies))
-        else:
-            whole = Reply(say=say) if say else draft.reply(place)
+        whole = Reply(say=say) if say else draft.reply(place)
         if not (whole.say or whole.call):
             whole = Reply(say="Some words")
         is_last = say and "stall" in fault.keys  # so one of the texts is the answer
@@ -414,8 +411,10 @@ def _user() -> Iterator[Circumstance]:
     yield Circumstance("a further prompt after a failure", _both(failing, _further))
     refused = _inserted({"http": {"status": 401}})
     yield Circumstance("a further prompt after a refusal", _both(refused, _further))
-    yield Circumstance("the second prompt is refused", _in_second({"http": {"status": 401}}))
-    yield Circumstance("the second prompt is stopped", _in_second({}))
+    yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
+    halt = _both(_in_second(), _stopped(after="request", nth=2))
+    yield Circumstance("the second prompt is stopped", halt)
+    yield Circumstance("the second prompt is answered", _in_second())
     for what, summary in _SUMMARIES.items():
         yield Circumstance(f"a long conversation{what}", _long(summary))
     for phase in ("request", "tool-started", "finish"):
@@ -441,14 +440,13 @@ def _further(draft: WorldDraft, _: int) -> None:
     draft.keys["then"] = draft.get("then") or [FURTHER]
 
 
-def _in_second(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
-    """Answer at once, let the second prompt fail or be stopped, and ask a third time."""
+def _in_second(**keys: Any) -> Callable[[WorldDraft, int], None]:
+    """Answer at once, answer the second prompt otherwise, and ask a third time."""
 
     def act(draft: WorldDraft, _: int) -> None:
-        draft.replies = [draft.reply(len(draft.replies)), *([Reply(**keys)] if keys else ())]
-        draft.keys["then"] = [*(draft.get("then") or [FURTHER])[:1], "And at last?"]
-        if not keys:
-            draft.keys["abort"] = Trigger(after="request", nth=2)
+        end = draft.reply(len(draft.replies))
+        draft.replies = [end, Reply(**keys) if keys else end]
+        draft.keys["then"] = [*(draft.get("then") or [FURTHER]), _LAST]
 
     return act
 

@@ -63,13 +63,10 @@ class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
         add_invariants(*self.invariants)  # in another process
         varied = [parse_scenario(text) for text in self.scenarios]
         return Search(
-            self.loop,
-            seed=self.seed,
-            scenarios=varied,
-            isolate=self.isolate,
+            self.loop, seed=self.seed, scenarios=varied, isolate=self.isolate,
             breaches=self.breaches,
             declares=Declared.model_validate_json(self.declares) if self.declares else None,
-        )
+        )  # fmt: skip
 
 
 class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):

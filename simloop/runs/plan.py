@@ -309,17 +309,13 @@ def _settings_of(
         if (stated := getattr(scenario, name)) is not None:
             own[name] = stated
     return partial(
-        EngineSettings,
-        callbacks=given.get("callbacks") or _NO_CALLBACKS,
-        system_prompt=scenario.system_prompt,
-        history=history,
-        limits=scenario.limits,
+        EngineSettings, callbacks=given.get("callbacks") or _NO_CALLBACKS,
+        system_prompt=scenario.system_prompt, history=history, limits=scenario.limits,
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
         context=None if context is None else (context.over, context.shrunk or usual),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
-        max_transitions=scenario.max_transitions or limits.USUAL_MOVES,
-        **own,
-    )
+        max_transitions=scenario.max_transitions or limits.USUAL_MOVES, **own,
+    )  # fmt: skip
 
 
 _STATED = ("compaction", "hook_isolation", "hook_execution", "warn_after")

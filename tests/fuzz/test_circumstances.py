@@ -254,12 +254,16 @@ def test_a_stall_is_left_out_for_an_agent_that_nothing_bounds_and_a_tool_of_that
 def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
     offer = offered(without_tools)
     found = {each.name: world(each, GO, offer) for each in of(without_tools, GO, offer)}
-    assert all(made.then == [FURTHER] for made in found.values() if made.abort)
+    assert all(made.then[:1] == [FURTHER] for made in found.values() if made.abort)
+    stopped = found["the second prompt is stopped"]
+    assert (len(stopped.then), stopped.abort and stopped.abort.nth) == (2, 2)
+    refused = found["the second prompt is refused"].model
+    assert [each.http and each.http.status for each in refused] == [None, 401, None]
     after = found["a further prompt after a failure"]
     assert (after.model[0].http and after.model[0].http.status, after.model[0].times) == (500, 16)
     offer = offered(OverHttp, AROUND)
-    assert {tuple(world(each, AROUND, offer).then) for each in of(OverHttp, AROUND, offer)} == {
-        ("And its price?",)
+    assert {world(each, AROUND, offer).then[0] for each in of(OverHttp, AROUND, offer)} == {
+        "And its price?"
     }, "the further prompts of the user's scenario are kept"
 
 

@@ -16,7 +16,6 @@ from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.messages import Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
 from simloop.trace import entries
-from simloop.trace.facts import ReceivedReply
 from simloop.virtual.clock.timeouts import GRACE_NS
 
 _SHORT = 4
@@ -149,6 +148,8 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
     facts, is_first, completed = subject.facts, False, False
     kept: int | None = None
     forgot: int | None = None
+    prompts = set[str]()  # those before the newest
+    newest_prompt = ""
     while True:
         entry = yield
         if type(entry) is entries.Ended:
@@ -157,6 +158,8 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             completed = False
         elif type(entry) is entries.Prompt:
             is_first = True
+            prompts.add(newest_prompt)
+            newest_prompt = entry.text
         elif is_first:
             is_first = False
             before, request = facts.before, facts.request
@@ -169,31 +172,33 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             old = set(before.messages) - own
             if not old:
                 continue
-            if old.isdisjoint(request.messages):
+            answer = reply.text.strip() if reply is not None and is_answer(reply) else None
+            has_answer = answer is not None and any(
+                type(each) is not UserMessage and answer in each.text for each in request.messages
+            )
+            if old.isdisjoint(request.messages) and not has_answer:
                 newest = _of_user(request.messages[-1:])
                 if not any(each.text and each.text in text for text in newest for each in old):
                     forgot = entry.number
-                    if subject.is_instance and completed and reply and is_answer(reply):
+                    if subject.is_instance and completed and answer is not None:
                         return (
                             f"request {forgot} has nothing of the conversation before its prompt, "
-                            f"which ended with the answer {reply.text!r:.80}"
+                            f"which ended with the answer {answer!r:.80}"
                         )
             else:
                 kept = entry.number
-                if completed and reply is not None and not _has_answer(reply, request.messages):
-                    return f"request {kept} lacks the answer before its prompt: {reply.text!r:.80}"
+                if completed and answer is not None and not has_answer:
+                    return f"request {kept} lacks the answer before its prompt: {answer!r:.80}"
+                said = "\n".join(_of_user(request.messages))
+                shortened = request.messages[0] not in before.messages  # with a summary
+                for text in _of_user(before.messages) if completed and not shortened else ():
+                    if text in prompts and text not in said:
+                        return f"request {kept} lacks an earlier prompt: {text!r:.80}"
             if kept is not None and forgot is not None:
                 return (
                     f"request {kept} goes on with the conversation before its prompt, "
                     f"and request {forgot} has forgotten it"
                 )
-
-
-def _has_answer(reply: ReceivedReply, messages: Sequence[Message]) -> bool:
-    said = reply.text.strip()
-    return not is_answer(reply) or any(
-        type(each) is not UserMessage and said in each.text for each in messages
-    )
 
 
 def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:

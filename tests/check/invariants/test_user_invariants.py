@@ -1,5 +1,5 @@
 import pytest
-from recording import Recording, said
+from recording import Recording, returned, said
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.user import (
@@ -14,6 +14,10 @@ NEXT, LAST = UserMessage("Next."), UserMessage("Last.")
 
 def asked() -> Recording:
     return Recording().prompt().request([GO])
+
+
+def answered(text: str = "Yes.", outcome: Outcome = Outcome.COMPLETED) -> Recording:
+    return asked().replied(text).ended(outcome).prompt("Next.")
 
 
 def queued() -> Recording:
@@ -43,6 +47,13 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (conversation_kept_between_prompts,
      asked().replied("Yes.").ended().prompt("Next.").request([GO, YES, NEXT]).failed()
      .ended(Outcome.FAILED).prompt("Last.").request([LAST]), "and request 3 has forgotten it"),
+    (conversation_kept_between_prompts,
+     answered().request([GO, YES, NEXT]).replied("No.").ended().prompt("Last.")
+     .request([NEXT, said("No."), LAST]), "request 3 lacks an earlier prompt: 'Go.'"),
+    (conversation_kept_between_prompts,
+     asked().replied("", "a").ended().prompt("Next.")
+     .request([GO, said("", "a"), returned("a"), NEXT]).failed().ended(Outcome.FAILED)
+     .prompt("Last.").request([LAST]), "and request 3 has forgotten it"),
     (conversation_kept_between_prompts,
      asked().failed().ended(Outcome.FAILED).prompt("Next.").request([NEXT]).replied("Yes.").ended()
      .prompt("Last.").request([NEXT, YES, LAST]), "and request 2 has forgotten it"),
@@ -103,10 +114,6 @@ def test_a_message_that_is_lost_or_late_is_found(
 )  # fmt: skip
 def test_a_message_that_arrives_is_not_found(invariant: Invariant, run: Recording) -> None:
     assert run.found(invariant) == []
-
-
-def answered(text: str = "Yes.", outcome: Outcome = Outcome.COMPLETED) -> Recording:
-    return asked().replied(text).ended(outcome).prompt("Next.")
 
 
 def test_a_conversation_that_goes_on_has_the_answer_before_its_prompt() -> None:
