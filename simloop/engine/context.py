@@ -209,11 +209,8 @@ class Compactor(Struct, eq=False):
         """
         history = self._history
         before, count = history.tokens, len(history.messages)
-        users = [
-            index
-            for index, message in enumerate(history.messages)
-            if isinstance(message, UserMessage) and message.text != marker
-        ]
+        said = ((at, one) for at, one in enumerate(history.messages) if type(one) is UserMessage)
+        users = [at for at, one in said if one.text != marker]
         again = len(users) > 1
         head = history.messages[: users[-1]] if again else history.messages
         newest = history.messages[users[-1]] if again else UserMessage(otherwise)

@@ -321,11 +321,8 @@ def _uncounted(graph: Graph, counter: str, effect: type[Effect]) -> Iterator[Wro
     while waiting:
         node = waiting.popleft()
         for signal, target in graph.arrows[node]:
-            if (
-                counts[target] != counts[node]
-                or target in came
-                or type(signal) is signals.AbortRequested
-            ):
+            is_counted = counts[target] != counts[node]
+            if is_counted or target in came or type(signal) is signals.AbortRequested:
                 continue
             came[target] = node, signal, asks[node]
             if not asks[target]:
@@ -415,11 +412,8 @@ class _View:
     def differs(self, node: int, other: int, arrow: Arrow) -> Wrong:
         """Return the violation that `arrow` of `node` goes another way than that of `other`."""
         run, known = self._graph.runs[node], self._graph.runs[other]
-        apart = [
-            f"{name} {getattr(run, name)} and {getattr(known, name)}"
-            for name in self._counters
-            if getattr(run, name) != getattr(known, name)
-        ]
+        pairs = ((name, getattr(run, name), getattr(known, name)) for name in self._counters)
+        apart = [f"{name} {one} and {two}" for name, one, two in pairs if one != two]
         where = f"{NAMES[type(run.state)]} on {NAMES[type(arrow[0])]}"
         what = f"{where}: {', '.join(apart) or 'equal counts'} go different ways, far from a bound"
         return Wrong(node, what, (arrow,))

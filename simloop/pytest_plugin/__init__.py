@@ -149,11 +149,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, object, object]:
     """Run the async fixtures of such a test in its simulation."""
     item = request._pyfuncitem  # noqa: SLF001 - a fixture of a wider scope has no other way to it
-    with (
-        async_tests.deferred(fixturedef, request)
-        if async_tests.is_ours(item)
-        else contextlib.nullcontext()
-    ):
+    is_ours = async_tests.is_ours(item)
+    with async_tests.deferred(fixturedef, request) if is_ours else contextlib.nullcontext():
         return (yield)
 
 
@@ -321,11 +318,8 @@ def pytest_runtest_makereport(
         measured = (played.runs, played.virtual_ns, played.wall_ns)
         item.user_properties.extend(zip(_MEASURES, measured, strict=True))
         del item.stash[PLAYED]  # items live as long as the session, and traces can be long
-    with (
-        contextlib.nullcontext(list[str]())
-        if item.config.getoption("fulltrace")
-        else folded(call) as lines
-    ):
+    is_full = item.config.getoption("fulltrace")
+    with contextlib.nullcontext(list[str]()) if is_full else folded(call) as lines:
         report = yield
     if call.excinfo is not None and async_tests.has_no_frame_of(item, call.excinfo):
         report.longrepr = message_alone(call.excinfo, item.path, (item.location[1] or 0) + 1)

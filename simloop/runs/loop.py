@@ -270,11 +270,9 @@ def _is_of_agent(made: Any, loop: GivenLoop) -> bool:
     if not parameters:
         return parameters is not None
     first = next(iter(parameters.values()))
-    return (
-        first.kind not in (first.VAR_POSITIONAL, first.VAR_KEYWORD)
-        and first.name != "limits"
-        and (first.kind is first.KEYWORD_ONLY or first.default is not first.empty)
-    )
+    if first.name == "limits" or first.kind in (first.VAR_POSITIONAL, first.VAR_KEYWORD):
+        return False
+    return first.kind is first.KEYWORD_ONLY or first.default is not first.empty
 
 
 def called(loop: GivenLoop) -> str:

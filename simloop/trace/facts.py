@@ -163,11 +163,8 @@ class Facts:
         if len(ends) == 1 and newest and entry.base == newest.number:  # nearly always
             found = [newest] if _adds_to(request, newest, entry.kept) else []
         else:
-            found = [
-                each
-                for each in ends
-                if _adds_to(request, each, shared(each.messages, request.messages))
-            ]
+            sent = request.messages
+            found = [one for one in ends if _adds_to(request, one, shared(one.messages, sent))]
         if found:
             before: Request | None = max(found, key=lambda end: self._likeness(request, end))
             assert before is not None
@@ -195,11 +192,8 @@ class Facts:
     def _has_reply(self, messages: Sequence[Message], before: Request) -> bool:
         reply = self.replies.get(before.number)
         said = set() if reply is None else {reply.text, *(call.id for call in reply.calls)} - {""}
-        return any(
-            type(each) is AssistantMessage
-            and not said.isdisjoint((each.text, *(call.id for call in each.calls)))
-            for each in messages
-        )
+        own = (each for each in messages if type(each) is AssistantMessage)
+        return any(not said.isdisjoint((each.text, *(c.id for c in each.calls))) for each in own)
 
     def _is_beside(self, request: Request, before: Request) -> bool:
         """Return whether a request without tools has not all of a conversation that offers some."""

@@ -167,11 +167,8 @@ class OwnTools(msgspec.Struct, eq=False):
         """Leave out the context that a framework adds: an object that the schema does not have."""
         schema = json_value(bytes(self._schemas.get(name, b"null")).decode())
         known = schema.get("properties") if isinstance(schema, dict) else None
-        return {
-            key: value
-            for key, value in arguments.items()
-            if not isinstance(known, dict) or key in known or isinstance(value, _JSON)
-        }
+        names, given = known if isinstance(known, dict) else arguments, arguments.items()
+        return {key: one for key, one in given if key in names or isinstance(one, _JSON)}
 
     def _read(self) -> None:
         """Read the entries since the last call: a tool of the world may have taken a call too."""

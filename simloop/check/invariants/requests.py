@@ -299,9 +299,8 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
             continue  # the turn was taken back as a whole, and the same prompt came again
         if not machine:
             newly_ran |= subject.results.keys() - facts.ran
-        if newly_ran.isdisjoint(
-            each for call in reply.calls for each in (call.id, (call.name, call.arguments))
-        ):
+        made = [each for one in reply.calls for each in (one.id, (one.name, one.arguments))]
+        if newly_ran.isdisjoint(made):
             continue
         if wrong := unlike(reply, facts.added):
             return f"request {entry.number} {wrong}"

@@ -133,9 +133,8 @@ def _start(answers: Answers, thread: Any) -> None:
         thread.run()
 
     context = getattr(thread, "_context", None)  # Python 3.14 runs a thread in a context
-    started = threads_of(answers.loop).spawn(
-        thread, run if context is None else functools.partial(context.run, run)
-    )
+    begin = run if context is None else functools.partial(context.run, run)
+    started = threads_of(answers.loop).spawn(thread, begin)
     thread._ident = started.ident
     if started.real is not None and started.real.handle is not None:
         thread._handle = started.real.handle

@@ -625,11 +625,8 @@ class Threads:
         Those of the class `spared` go on. So do the workers of anyio, which it keeps for each event
         loop, and the loop goes on.
         """
-        found = [
-            each
-            for each in self.at_work()
-            if not isinstance(each.thread, spared) and not _is_idle(each.frame, "anyio._backends")
-        ]
+        own = (each for each in self.at_work() if not isinstance(each.thread, spared))
+        found = [each for each in own if not _is_idle(each.frame, "anyio._backends")]
         for each in found:
             self.throw(each, ThreadEnded())
         return found

@@ -330,10 +330,8 @@ class _ResponseEncoder(replies.BlockEncoder):
         if raw in ("cancelled", "failed") or reason is values.FinishReason.ERROR:
             fault = values.Fault(f"the model finished with {raw or reason}", code="server_error")
             return ("cancelled", {}) if raw == "cancelled" else ("failed", self._failure(fault))
-        if (
-            reason in (values.FinishReason.STOP, values.FinishReason.TOOL_CALLS)
-            or self._text is _REFUSED
-        ):
+        is_whole = reason in (values.FinishReason.STOP, values.FinishReason.TOOL_CALLS)
+        if is_whole or self._text is _REFUSED:
             return "completed", {}
         words = {values.FinishReason.LENGTH: "max_output_tokens"}
         words[values.FinishReason.CONTENT_FILTER] = "content_filter"
