@@ -102,8 +102,7 @@ class _Reader:
         self.system: list[str] = []
         self.messages: list[values.Message] = []
         self._pieces: list[payload.Piece] = []  # of the reply whose items come
-        self._call_ids: list[str] = []
-        self._answered: list[str] = []
+        self._open: dict[str, bool] = {}  # each call by its id: whether it has no result yet
 
     def read(self, item: JsonObject, key: str) -> None:
         kind = payload.text_at(item, "type", key) or "message"
@@ -118,7 +117,7 @@ class _Reader:
         elif kind.endswith("_call") and "call_id" in item:
             call = _read_call(item, kind, key)
             self._pieces.append(call)
-            self._call_ids.append(call.id)
+            self._open.setdefault(call.id, True)
         else:  # the provider's own tools, and items that simloop has no word for
             self._pieces.append(f"[{kind}]")
 
@@ -142,9 +141,9 @@ class _Reader:
     def _read_result(self, item: JsonObject, key: str) -> None:
         self._end_reply()
         call_id, output = payload.text_at(item, "call_id", key), item.get("output")
-        if call_id not in self._call_ids:
+        if call_id not in self._open:
             raise refused("no call", call_id, key="input")
-        self._answered.append(call_id)
+        self._open[call_id] = False
         if isinstance(output, dict):
             output = [output]
         self.messages.append(
@@ -170,8 +169,8 @@ class _Reader:
         self._end_reply()
         if not self.messages and not self.system:
             raise refused("no input", key="input")
-        for call_id in self._call_ids:
-            if call_id not in self._answered:
+        for call_id, is_open in self._open.items():
+            if is_open:
                 raise refused("no output", call_id, key="input")
         if not self.messages:  # a request has a message for the model to answer
             self.messages.append(values.UserMessage(self.system.pop()))
