@@ -45,9 +45,8 @@ def recorded_scenario(trace: LoopTrace) -> Scenario:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise ScenarioError(
-            f"the scenario in the header, line 1, cannot be read: {first['msg']}", key=place
-        ) from error
+        wrong = f"the scenario in the header, line 1, cannot be read: {first['msg']}"
+        raise ScenarioError(wrong, key=place) from error
 
 
 def needs_loop(trace: LoopTrace) -> bool:

@@ -64,10 +64,8 @@ def command(
     """
     settings = settings_by_loop(loops, given)
     with terminal.StatusLine(sys.stderr) as status:
-        comparisons = [
-            Comparison.of(target, settings, given["seed"])
-            for target in status.through(list(targets_of(targets)))
-        ]
+        found = status.through(list(targets_of(targets)))
+        comparisons = [Comparison.of(each, settings, given["seed"]) for each in found]
     exit_code = max(row.exit_code for one in comparisons for row in one.rows)
     width = terminal.columns_of(sys.stdout) or _WIDTH
     if output_format == "json":

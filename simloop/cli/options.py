@@ -71,9 +71,8 @@ def _files(argument: str) -> list[Path]:
     if not files:
         hides = catalog.find_folder(argument) is not None
         hint = "it hides the bundled ones of that name: go elsewhere to run those" if hides else ""
-        raise ScenarioError(
-            f"no *{catalog.SUFFIX} in this folder or below it", path=argument, hint=hint
-        )
+        wrong = f"no *{catalog.SUFFIX} in this folder or below it"
+        raise ScenarioError(wrong, path=argument, hint=hint)
     return files
 
 

@@ -119,9 +119,8 @@ def _update(path: Path, given: RunOptions) -> None:
     if trace is None or trace.footer is None or scenario is None:
         note(plain(f"{path}: not updated, because the run has no outcome"))
         return
-    if scenario.expect.sent is not None and not any(
-        each.key.startswith("sent") for each in verdict.mismatches
-    ):
+    is_met = not any(each.key.startswith("sent") for each in verdict.mismatches)
+    if scenario.expect.sent is not None and is_met:
         note(plain(f"{path}: nothing to update"))
         return
     old = read_file(path, MAX_BYTES).decode("utf-8-sig")

@@ -236,9 +236,8 @@ def _calls(position: Position) -> Iterator[FactRow]:
     for call in position.calls:
         yield row(f"{call.arguments} [{call.call_id}]", call.name, Mark.HEAD)
         if call.called is not None and call.called.arguments != call.arguments:
-            yield from rows(
-                call.called.arguments, "  the model wrote", Mark.REMOVED, call.called.seq
-            )
+            written, seq = call.called.arguments, call.called.seq
+            yield from rows(written, "  the model wrote", Mark.REMOVED, seq)
         yield from _course_of(call, position)
 
 
@@ -254,10 +253,8 @@ def _course_of(call: CallState, position: Position) -> Iterator[FactRow]:
         state = f"running for {took}" if returned is None else f"took {took}"
         yield row(f"started at {clock(started.at_ns)}, {state}", goes_to=started.seq)
     if returned is not None:
-        mark = Mark.FAULT if returned.is_error else Mark.PLAIN
-        yield from rows(
-            returned.text, "error" if returned.is_error else "result", mark, returned.seq
-        )
+        look = ("error", Mark.FAULT) if returned.is_error else ("result", Mark.PLAIN)
+        yield from rows(returned.text, *look, returned.seq)
     if answered is not None and (returned is None or answered.text != returned.text):
         label = "the model gets" if answered.ran else "not run; the model gets"
         yield from rows(answered.text, label, Mark.ADDED, answered.seq)

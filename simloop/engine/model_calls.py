@@ -97,10 +97,8 @@ class ReplySoFar(Struct, eq=False):
 
     def broken_off(self, how: str) -> values.AssistantMessage:
         """Return the message of a reply that failed, with what came of its incomplete calls."""
-        halves = self.halves.items()
-        half = (
-            values.ToolCall(call_id, name, "".join(pieces)) for call_id, (name, pieces) in halves
-        )
+        named = ((key, name, "".join(text)) for key, (name, text) in self.halves.items())
+        half = (values.ToolCall(*each) for each in named)
         return values.AssistantMessage(self.text, (*self.calls, *half), self.reasoning, how)
 
     def keep(self, part: Part) -> Part:

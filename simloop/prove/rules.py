@@ -286,9 +286,8 @@ def miscounts(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
             if counts[target] == before:
                 continue
             most = signal.steps if type(signal) is signals.ModelReplied else 1
-            for (counter, resets), old, new in zip(
-                falls.items(), before, counts[target], strict=True
-            ):
+            moves = zip(falls.items(), before, counts[target], strict=True)
+            for (counter, resets), old, new in moves:
                 place = (counter, type(graph.runs[node].state), type(signal), new < old)
                 wrong = new - old > most or (new < old and not resets)
                 if wrong and place not in found:

@@ -126,9 +126,8 @@ def _test(
 
     provider, sim = item.stash.get(PROVIDER, None), item.stash.get(SIM, None)
     qualified = item.nodeid.partition("::")[2].replace("::", ".").partition("[")[0]
-    test = AsyncTest(
-        body, f"{getattr(item.module, '__name__', '')}:{qualified}", seed=seed, **settings
-    )
+    name = f"{getattr(item.module, '__name__', '')}:{qualified}"
+    test = AsyncTest(body, name, seed=seed, **settings)
     for fixture in (provider, sim):
         if fixture is not None:
             fixture.begin(test)

@@ -38,10 +38,8 @@ class ScenarioFile(pytest.File):
         def play(simloop_run: Callable[[Path], object]) -> None:
             simloop_run(path)
 
-        item: ScenarioItem = ScenarioItem.from_parent(
-            self, name=path.name.removesuffix(SUFFIX), callobj=play
-        )
-        yield item
+        name = path.name.removesuffix(SUFFIX)
+        yield ScenarioItem.from_parent(self, name=name, callobj=play)
 
 
 class ScenarioItem(pytest.Function):

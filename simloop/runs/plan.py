@@ -94,9 +94,8 @@ class Plan:
         seed = self.given.get("seed")
         named = {"loop": loop.name, "judge_as": loop.judge_as} if loop.has_name else {}
         given = {"seed": seed} if seed is not None else {}
-        return self.scenario.model_copy(
-            update={**named, **given, "expect": self.expected, "expect_on": {}}
-        )
+        changed = {**named, **given, "expect": self.expected, "expect_on": {}}
+        return self.scenario.model_copy(update=changed)
 
     @property
     def has_file(self) -> bool:

@@ -264,12 +264,9 @@ def _end_as_python_does() -> None:
 
 def _begin_process(folder: Path, assigned: Mapping[str, str]) -> None:
     os.setsid()  # a Ctrl-C is for the parent, and there is no terminal
-    for number, handler in (
-        (signal.SIGINT, signal.default_int_handler),
-        (signal.SIGTERM, signal.SIG_DFL),
-        (signal.SIGALRM, signal.SIG_DFL),
-    ):
-        signal.signal(number, handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     faulthandler.disable()  # it would write to the streams of the parent
     atexit._clear()  # of the parent, which calls its own
     atexit.register(logging.shutdown)

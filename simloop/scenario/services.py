@@ -205,9 +205,8 @@ class Route(Answer):
             values = pattern.values(rest)
             return None if when is not None and not when.matches(request) else values
 
-        return services.ServiceRule(
-            matches, self.play, position, None if self.times == "always" else self.times
-        )
+        times = None if self.times == "always" else self.times
+        return services.ServiceRule(matches, self.play, position, times)
 
 
 def rules_of(address: str, routes: Iterable[Route], first: int = 0) -> list[services.ServiceRule]:
@@ -248,11 +247,8 @@ def _pattern(written: str) -> _Pattern:
     path, names = _expression(path.removesuffix(REST), "([^/]+)")
     given = parse_qsl(query, keep_blank_values=True)
     conditions = ((name, *_expression(value, "(.*)")) for name, value in given)
-    return _Pattern(
-        re.compile(path + ".*" * ends, re.DOTALL),
-        names,
-        tuple((name, re.compile(value, re.DOTALL), own) for name, value, own in conditions),
-    )
+    patterns = tuple((name, re.compile(value, re.DOTALL), own) for name, value, own in conditions)
+    return _Pattern(re.compile(path + ".*" * ends, re.DOTALL), names, patterns)
 
 
 def _expression(text: str, parameter: str) -> tuple[str, tuple[str, ...]]:

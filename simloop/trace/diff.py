@@ -95,9 +95,8 @@ def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
 
 
 def _entries(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDifference:
-    first, second = (
-        without_line(record[seq]) if seq < len(record) else None for record in (one, other)
-    )
+    records = (one, other)
+    first, second = (without_line(each[seq]) if seq < len(each) else None for each in records)
     if first is None or second is None or type(first) is not type(second):
         return FieldDifference("kind", "", _whole(first), _whole(second))
     kind = NAME[type(first)]
@@ -133,9 +132,8 @@ def request_difference(one: Request, other: Request) -> FieldDifference | None:
 
 def _messages(name: str, one: Message | None, other: Message | None) -> FieldDifference:
     if one is None or other is None or type(one) is not type(other):
-        return FieldDifference(
-            name, name, *(each and describe_message(each) for each in (one, other))
-        )
+        shown = (each and describe_message(each) for each in (one, other))
+        return FieldDifference(name, name, *shown)
     field, expected, got = _field(_plain(one), _plain(other))
     where = f"{name} ({_plain(one)['role']}){'' if field == 'text' else f', {field}'}"
     return FieldDifference(f"{name}.{field}", where, expected, got)

@@ -271,10 +271,8 @@ def otel(trace: LoopTrace) -> dict[str, Any]:
         run.close(record[-1].at_ns)
         spans += _identified(run.spans, f"{key} {number}")
     resource = {"attributes": _attributes({"service.name": "simloop"})}
-    scope = {"name": "simloop"}
-    return {
-        "resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]
-    }
+    scoped = {"scope": {"name": "simloop"}, "spans": spans}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [scoped]}]}
 
 
 def _identified(spans: Sequence[OtelSpan], key: str) -> Iterator[dict[str, Any]]:

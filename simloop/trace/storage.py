@@ -34,9 +34,8 @@ def read_file(path: Path, most: int, too_long: str = "") -> bytes:
             size = os.fstat(descriptor).st_size  # 0 for files of the system that are made as read
             data = _read(file, size, most) if size <= most else None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise ScenarioError(
-            f"cannot be read: {_reason(error)}", path=str(path), hint=_READ_HINT
-        ) from error
+        wrong = f"cannot be read: {_reason(error)}"
+        raise ScenarioError(wrong, path=str(path), hint=_READ_HINT) from error
     if data is None or len(data) > most:
         raise ScenarioError(f"the file is over {most:,} bytes", path=str(path), hint=too_long)
     return data
@@ -66,9 +65,8 @@ def write_file(path: Path, data: bytes) -> None:
     except (OSError, ValueError) as error:
         full = isinstance(error, OSError) and error.errno in _FULL
         hint = "free some space" if full else "name a file in a folder that may be written to"
-        raise ScenarioError(
-            f"cannot be written: {_reason(error)}", path=str(path), hint=hint
-        ) from error
+        wrong = f"cannot be written: {_reason(error)}"
+        raise ScenarioError(wrong, path=str(path), hint=hint) from error
 
 
 def create_folder(folder: Path) -> None:

@@ -162,10 +162,9 @@ class _Server:
 
 
 def _check_names(tools: ToolsPort) -> None:
-    for key, names in (
-        ("listed_after", tools.server.listed_ns),
-        ("unlisted_after", tools.server.unlisted_ns),
-    ):
+    server = tools.server
+    changes = {"listed_after": server.listed_ns, "unlisted_after": server.unlisted_ns}
+    for key, names in changes.items():
         for name in names:
             if name not in tools.tools:
                 hint = f"there are: {', '.join(tools.tools) or 'none'}"

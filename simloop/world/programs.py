@@ -94,10 +94,8 @@ class _Running:
         if not text:
             return
         data = text.encode(errors="replace") if isinstance(text, str) else text
-        shown = recordable(
-            text if isinstance(text, str) else text.decode(errors="backslashreplace")
-        )
-        self._recorder.record(entries.ProgramOutput, self._number, stream, shown)
+        shown = text if isinstance(text, str) else text.decode(errors="backslashreplace")
+        self._recorder.record(entries.ProgramOutput, self._number, stream, recordable(shown))
         await self._process.write(2 if stream == "stderr" else 1, data)
 
     def _note_input(self, data: bytes) -> str:

@@ -118,10 +118,8 @@ def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     facts = subject.facts
     replies = facts.main_replies[facts.earlier_replies :]
     newest = next((reply.text for reply in reversed(_replies(subject)) if reply.text), "")
-    last = (
-        next((r.text for r in reversed(each) if r.text), "") for each in _conversations(subject)
-    )
-    if entry.text in (newest, *last):
+    said = ([reply.text for reply in each if reply.text] for each in _conversations(subject))
+    if entry.text in (newest, *(texts[-1] if texts else "" for texts in said)):
         return ""
     wrong = f"{entry.text!r:.80}, and the last words of the model are {newest!r:.80}"
     if subject.machine is not None:

@@ -344,9 +344,8 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        if kind is entries.Backoff or (
-            kind is entries.Transition and type(entry.signal) is ModelFailed
-        ):
+        is_failed = kind is entries.Transition and type(entry.signal) is ModelFailed
+        if is_failed or kind is entries.Backoff:
             is_dealt_with = True
             continue
         if kind is entries.Error or kind is entries.StreamCut:
@@ -448,12 +447,10 @@ def one_system_prompt(subject: Subject, entry: Any) -> str:
     paragraphs = prompt.split("\n\n")
     middle = len(paragraphs) // 2
     doubled = middle and paragraphs[:middle] == paragraphs[middle:]
-    again = prompt and any(
-        type(message) is UserMessage and message.text == prompt for message in request.messages
-    )
-    return f"request {entry.number} has the system prompt {prompt!r:.60} twice" if (
-        doubled or again
-    ) else ""  # fmt: skip
+    said = (each.text for each in request.messages if type(each) is UserMessage)
+    if not doubled and not (prompt and prompt in said):
+        return ""
+    return f"request {entry.number} has the system prompt {prompt!r:.60} twice"
 
 
 @of_agents(

@@ -117,10 +117,8 @@ def changes_made_once(subject: Subject) -> Watch:
                 if message is not None and _bare(message.text) in texts:
                     answered.setdefault(call.name, set()).add(call.id)
                     if len(answered[call.name]) > len(texts):
-                        where = f"request {entry.number} answers call {call.id!r}"
-                        return (
-                            f"{where} with the result of another: {call.name!r} has not run again"
-                        )
+                        where = f"request {entry.number} answers call {call.id!r} with the result"
+                        return f"{where} of another: {call.name!r} has not run again"
         elif entry.name not in (subject.mutating or ()):
             continue
         elif kind is ToolResult:

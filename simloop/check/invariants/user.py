@@ -124,9 +124,8 @@ def queued_messages_delivered(subject: Subject) -> Watch:
                 if early := waiting.deliver(text):
                     return _out_of_order(text, early)
             if lost := [text for text in taken if text in waiting.texts]:
-                return (
-                    f"{lost[0]!r:.80} was taken from the queue, and request {entry.number} lacks it"
-                )
+                lacks = f"and request {entry.number} lacks it"
+                return f"{lost[0]!r:.80} was taken from the queue, {lacks}"
             taken = []
 
 
@@ -266,11 +265,10 @@ def outcome_matches_stop(subject: Subject, entry: Any) -> str:
     """
     facts = subject.facts
     stops, reply = facts.stops, facts.reply
+    fitting = {_STOPPED[stop.cause] for stop in stops}
     if not stops:
         if entry.outcome in _CAUSES and (reply is None or reply.fault is None):
             return f"the run ends as {entry.outcome}, and no stop was requested"
-    elif _ends_the_run(subject, stops[0]) and entry.outcome not in {
-        _STOPPED[stop.cause] for stop in stops
-    }:
+    elif _ends_the_run(subject, stops[0]) and entry.outcome not in fitting:
         return f"the run was stopped ({stops[0].cause}), and ends as {entry.outcome}"
     return ""

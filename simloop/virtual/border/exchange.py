@@ -131,9 +131,8 @@ class NameExchange:
         }
         self._classes = _holders_of_methods(methods)
         # To forget the methods of a class is to forget those of its subclasses.
-        self._changed = [
-            cls for cls in self._classes if self._classes.keys().isdisjoint(cls.__mro__[1:])
-        ]
+        known = self._classes.keys()
+        self._changed = [cls for cls in known if known.isdisjoint(cls.__mro__[1:])]
         self._kept_by = kept_by
         self._everywhere = everywhere
         self.all = _Holders([*self._classes.values()])

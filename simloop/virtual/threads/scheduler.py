@@ -598,9 +598,8 @@ class Threads:
     def _advance(self) -> None:
         loop, next_ns = self.loop, self._next_timer_ns()
         if next_ns is None:
-            error = Deadlock(
-                loop.report("the event loop's thread is blocked, and nothing can wake it")
-            )
+            found = loop.report("the event loop's thread is blocked, and nothing can wake it")
+            error = Deadlock(found)
             loop.escapes.append(error)
             raise error
         loop.advance_ns(max(0, next_ns - loop.now_ns))

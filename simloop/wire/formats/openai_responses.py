@@ -146,9 +146,8 @@ class _Reader:
         self._open[call_id] = False
         if isinstance(output, dict):
             output = [output]
-        self.messages.append(
-            values.ToolMessage(call_id, payload.content_text(output, f"{key}.output"))
-        )
+        text = payload.content_text(output, f"{key}.output")
+        self.messages.append(values.ToolMessage(call_id, text))
 
     def _end_reply(self) -> None:
         if self._pieces:
@@ -367,9 +366,8 @@ class _ResponseEncoder(replies.BlockEncoder):
 
     def _event(self, name: str, /, **fields: Any) -> WireEvent:
         number, self._events = self._events, self._events + 1
-        return WireEvent(
-            name, payload.wire_json({"type": name, "sequence_number": number, **fields})
-        )
+        data = {"type": name, "sequence_number": number, **fields}
+        return WireEvent(name, payload.wire_json(data))
 
     def whole(self) -> bytes:
         return payload.wire_json(self._response(*self._ending())).encode()
