@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 from simloop import messages as values
 from simloop.engine.context import Compactor, History, ScriptedContext, Transcript
 from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
-from simloop.engine.model_calls import REQUEST_ABORTED, ModelCalls, ReplySoFar
+from simloop.engine.model_calls import ABORTED, ModelCalls, ReplySoFar
 from simloop.engine.settings import EngineSettings
 from simloop.engine.tool_calls import ToolCalls
 from simloop.engine.user_code import ParallelHooks, Rest, UserCode, finished
@@ -191,8 +191,7 @@ class EffectHandlers:
         await self._tool_calls.running.stop()
 
     def _come_back_aborted(self) -> Signal:
-        fault = Fault(REQUEST_ABORTED, code="aborted")
-        self._recorder.record(entries.Classified, ErrorClass.ABORTED, False, fault)  # noqa: FBT003
+        self._recorder.record(entries.Classified, ErrorClass.ABORTED, False, ABORTED)  # noqa: FBT003
         self.transcript.add_failed(AssistantMessage("", failed=values.ABORTED_REPLY))
         return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
 

@@ -20,9 +20,8 @@ from simloop.virtual.clock.tasks import Started, begin
 from simloop.virtual.clock.timeouts import NS_PER_MS, Timeout
 from simloop.world.model_port import RecordedStream
 
-REQUEST_ABORTED = "Request was aborted"  # the error of a model call after an abort
 _TIMED_OUT = Fault("the model did not answer in time", code="timeout")
-_ABORTED = Fault(REQUEST_ABORTED, code="aborted")
+ABORTED = Fault("Request was aborted", code="aborted")  # the error of a model call after an abort
 _AS_IT_COMES = ReplyReading()
 
 
@@ -230,7 +229,7 @@ class ModelCalls:
             await more
         if not (timeout.broken or timeout.expired):
             return True
-        reply.fault = _ABORTED if timeout.broken else _TIMED_OUT
+        reply.fault = ABORTED if timeout.broken else _TIMED_OUT
         reply.found_here = True
         return False
 

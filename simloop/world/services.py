@@ -7,8 +7,10 @@ import asyncio
 import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -110,7 +112,7 @@ class Service:
         self.app = app
         self.requests: list[HttpRequest] = []
         self._rules = [*rules]
-        self._played: dict[str, int] = {}
+        self._played: Counter[str] = Counter()
         self._in_front = 0
 
     def add(self, rules: Sequence[ServiceRule], *, in_front: bool = False) -> int:
@@ -126,7 +128,7 @@ class Service:
     def find(self, request: HttpRequest, rest: str) -> tuple[ServiceRule, Mapping[str, str]] | None:
         """Return the first rule that matches and is not used up, with the values; or None."""
         for rule in self._rules:
-            if rule.times is not None and self._played.get(rule.position, 0) >= rule.times:
+            if rule.times is not None and self._played[rule.position] >= rule.times:
                 continue
             values = rule.matches(request, rest)
             if values is not None:
@@ -134,15 +136,11 @@ class Service:
         return None
 
     def use(self, rule: ServiceRule) -> None:
-        self._played[rule.position] = self._played.get(rule.position, 0) + 1
+        self._played[rule.position] += 1
 
     def unused(self) -> list[str]:
-        played = self._played
-        return [
-            rule.position
-            for rule in self._rules
-            if rule.times is not None and played.get(rule.position, 0) < rule.times
-        ]
+        limited = ((rule.position, rule.times) for rule in self._rules if rule.times is not None)
+        return [position for position, times in limited if self._played[position] < times]
 
 
 @lru_cache(maxsize=1_000)
@@ -397,19 +395,18 @@ def _half(pieces: tuple[bytes, ...]) -> list[bytes]:
     return found
 
 
+@dataclass(eq=False)
 class _RecordedCourse(ReplyCourse):
     """The course of a reply, recorded as it ends; it may begin late."""
 
-    def __init__(
-        self, port: ServicesPort, number: int, inner: ReplyCourse, late_ns: int = 0
-    ) -> None:
-        self._port = port
-        self._number = number
-        self._inner = inner
-        self._late_ns = late_ns
-        self._status = self._size = 0
-        self._kept: list[bytes] = []
-        self._is_recorded = False
+    _port: ServicesPort
+    _number: int
+    _inner: ReplyCourse
+    _late_ns: int = 0
+    _status: int = 0
+    _size: int = 0
+    _kept: list[bytes] = field(default_factory=list)
+    _is_recorded: bool = False
 
     def steps(self) -> ReplySteps:
         if self._late_ns:
