@@ -108,6 +108,19 @@ def cassette_of_many(conversations: int) -> str:
     return json.dumps(vcrpy(made))
 
 
+def chain_of_responses(steps: int) -> str:
+    """Return a cassette whose requests name the response before them, and do not repeat it."""
+    made = []
+    for number in range(steps):
+        said = {"type": "message", "id": f"i{number}", "role": "assistant", "status": "completed",
+                "content": [{"type": "output_text", "text": TEXT}]}  # fmt: skip
+        after = {"previous_response_id": f"r{number - 1}"} if number else {}
+        asked = {"model": "gpt-5", "input": f"Look at {number}.", **after}
+        answer = {"id": f"r{number}", "status": "completed", "output": [said]}
+        made.append(Exchange(asked, answer, url="https://api.openai.com/v1/responses"))
+    return json.dumps(vcrpy(made))
+
+
 def spans(steps: int) -> str:
     told = [
         {"openinference.span.kind": "LLM", "input.value": json.dumps({"messages": asked}),
@@ -126,7 +139,8 @@ def calls_of_functions(recording: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "make", [session, trajectory, log_with_a_pool, cassette, cassette_of_many, spans]
+    "make",
+    [session, trajectory, log_with_a_pool, cassette, cassette_of_many, chain_of_responses, spans],
 )
 def test_a_recording_of_four_times_the_requests_takes_no_more_work_for_each_byte(
     make: Callable[[int], str],

@@ -40,19 +40,19 @@ class OpenAIResponses(OpenAIFormat):
     def read(self, request: HttpRequest) -> WireRequest:
         body = payload.body_of(request)
         model, turn = payload.model_of(body), self.storage.turn(body)
-        reader = _Reader()
+        reader = turn.reader or _Reader()
         instructions = payload.content_text(body.get("instructions"), "instructions")
-        reader.system += [instructions] if instructions else []
-        for item in turn.before:
+        for item in turn.before[reader.items :]:
             reader.read(item, "input")
         for index, item in enumerate(turn.given):
             reader.read(item, f"input[{index}]")
-        system, messages = reader.conversation()
+        system, messages = reader.conversation([instructions] if instructions else [])
         tools = payload.tools_of(body, ("function", "custom"), "parameters")
         text = payload.object_at(body, "text", "")
         size = '{"object": "response.input_tokens", "input_tokens": %d}'
         return _ResponsesRequest(
-            model, system, messages, tools, streams=bool(body.get("stream")), turn=turn,
+            model, system, messages, tools, streams=bool(body.get("stream")),
+            turn=turn._replace(reader=reader),
             size_reply=size if request.path.endswith("/input_tokens") else "",
             output=payload.output_of(payload.object_at(text, "format", "text"), "text.format")
             or payload.forced_tool(body.get("tool_choice"), tools),
@@ -102,9 +102,12 @@ class _Reader:
         self.system: list[str] = []
         self.messages: list[values.Message] = []
         self._pieces: list[payload.Piece] = []  # of the reply whose items come
-        self._open: dict[str, bool] = {}  # each call by its id: whether it has no result yet
+        self._call_ids = set[str]()
+        self._open: dict[str, None] = {}  # those that have no result yet
+        self.items = 0
 
     def read(self, item: JsonObject, key: str) -> None:
+        self.items += 1
         kind = payload.text_at(item, "type", key) or "message"
         if kind == "message":
             self._read_message(item, key)
@@ -117,7 +120,8 @@ class _Reader:
         elif kind.endswith("_call") and "call_id" in item:
             call = _read_call(item, kind, key)
             self._pieces.append(call)
-            self._open.setdefault(call.id, True)
+            self._open |= {} if call.id in self._call_ids else {call.id: None}
+            self._call_ids.add(call.id)
         else:  # the provider's own tools, and items that simloop has no word for
             self._pieces.append(f"[{kind}]")
 
@@ -141,9 +145,9 @@ class _Reader:
     def _read_result(self, item: JsonObject, key: str) -> None:
         self._end_reply()
         call_id, output = payload.text_at(item, "call_id", key), item.get("output")
-        if call_id not in self._open:
+        if call_id not in self._call_ids:
             raise refused("no call", call_id, key="input")
-        self._open[call_id] = False
+        self._open.pop(call_id, None)
         if isinstance(output, dict):
             output = [output]
         text = payload.content_text(output, f"{key}.output")
@@ -164,16 +168,16 @@ class _Reader:
             "".join(each.reasoning for each in read),
         )
 
-    def conversation(self) -> tuple[str, tuple[values.Message, ...]]:
-        self._end_reply()
-        if not self.messages and not self.system:
+    def conversation(self, instructions: list[str]) -> tuple[str, tuple[values.Message, ...]]:
+        last = [payload.model_message(self._pieces)] if self._pieces else []  # it may go on
+        messages, system = (*self.messages, *last), [*instructions, *self.system]
+        if not messages and not system:
             raise refused("no input", key="input")
-        for call_id, is_open in self._open.items():
-            if is_open:
-                raise refused("no output", call_id, key="input")
-        if not self.messages:  # a request has a message for the model to answer
-            self.messages.append(values.UserMessage(self.system.pop()))
-        return "\n\n".join(self.system), tuple(self.messages)
+        if self._open:
+            raise refused("no output", next(iter(self._open)), key="input")
+        if not messages:  # a request has a message for the model to answer
+            messages = (values.UserMessage(system.pop()),)
+        return "\n\n".join(system), messages
 
 
 def _read_call(item: JsonObject, kind: str, key: str) -> values.ToolCall:

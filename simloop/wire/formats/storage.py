@@ -10,7 +10,7 @@ OpenAIResponseAgentThreadTests.cs in microsoft/semantic-kernel (a response that 
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simloop.wire.formats import payload
 from simloop.wire.formats.payload import JsonObject
@@ -29,6 +29,7 @@ class Turn(NamedTuple):
     previous: str = ""
     conversation: str = ""
     is_kept: bool = True
+    reader: Any = None
 
 
 class Storage:
@@ -38,6 +39,7 @@ class Storage:
         self.responses: dict[str, KeptResponse] = {}
         self.conversations: dict[str, Items] = {}
         self._begun = self._added = 0
+        self._readers: dict[str, Any] = {}  # of the items before a response, for one that goes on
         self._output: dict[str, JsonObject] = {}  # items by their ids
         self._same: dict[str, JsonObject] = {}  # one item for each text: agents repeat them all
 
@@ -55,7 +57,8 @@ class Storage:
             response, seen = self.responses[previous]
             before = (*seen, *response["output"])
         given = tuple(map(self._referred, items_of(body, "input")))
-        return Turn(before, given, previous, conversation, body.get("store") is not False)
+        is_kept, reader = body.get("store") is not False, self._readers.pop(previous, None)
+        return Turn(before, given, previous, conversation, is_kept, reader)
 
     def keep(self, turn: Turn, response: JsonObject) -> None:
         output = response["output"]
@@ -63,6 +66,7 @@ class Storage:
             seen = (self._same.setdefault(json.dumps(one), one) for one in turn.given)
             self.responses[response["id"]] = response, (*turn.before, *seen)
             self._output |= {item["id"]: item for item in output}
+            self._readers[response["id"]] = turn.reader
         if turn.conversation in self.conversations:
             self.add(turn.conversation, (*turn.given, *output))
 
