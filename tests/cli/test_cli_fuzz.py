@@ -236,8 +236,8 @@ def test_a_search_runs_on_a_dask_cluster(cli: Cli, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
     with distributed.LocalCluster(processes=True, **options) as cluster:
-        shown = cli("fuzz", *LOOP, "--runs", "15", "--dask", cluster.scheduler_address)
-    assert untimed(shown.stdout) == untimed(cli("fuzz", *LOOP, "--runs", "15").stdout)
+        shown = cli("fuzz", *LOOP, "--runs", "9", "--dask", cluster.scheduler_address)
+    assert untimed(shown.stdout) == untimed(cli("fuzz", *LOOP, "--runs", "9").stdout)
 
 
 @pytest.mark.slow
