@@ -37,11 +37,9 @@ def _limit(name: str, least: int) -> Decorator:
 
 @click.command("explore")
 @loop_option(
-    "--loop",
-    default="reference",
-    show_default=True,
+    "--loop", default="reference", show_default=True,
     help="The loop design: a name, a name@version, or module:attribute for one of your own.",
-)
+)  # fmt: skip
 @_limit("max_steps", 1)
 @_limit("max_steps_per_round", 1)
 @_limit("max_error_count", 1)

@@ -250,11 +250,9 @@ class Compactor(Struct, eq=False):
     async def _ask_for_summary(self, messages: Sequence[Message]) -> tuple[str, str]:
         conversation = History((*messages, SUMMARY_REQUEST), self._history.estimate)
         stream = self._model.stream(
-            conversation.view(),
-            system_prompt=SUMMARY_SYSTEM_PROMPT,
-            purpose="summary",
+            conversation.view(), system_prompt=SUMMARY_SYSTEM_PROMPT, purpose="summary",
             tokens=conversation.tokens,
-        )
+        )  # fmt: skip
         reply = self._model_calls.begin(stream.request, quiet=True)
         await user_code.finished(self._model_calls.read(stream, reply))
         text = reply.text.strip()

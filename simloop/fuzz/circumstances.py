@@ -497,6 +497,8 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
     for name in base.services:
         act = _disturbed("services", name, _REFUSAL, with_fault, 4)
         yield Circumstance(f"{name} refuses", act)
+        hour = _disturbed("services", name, _HOUR, with_fault, 1)
+        yield Circumstance(f"an hour of {name}", hour)
     for name, given in base.programs.items():
         yield Circumstance(f"{name} is not there", _with_programs(name, {}))
         if given != FILES:  # a shell over files has no answers
@@ -533,6 +535,7 @@ def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], Non
     return act
 
 
+_HOUR = faults.SiteFault("service.hour", faults.Stage.LATE, {"takes": "1h"})
 _REFUSAL = faults.SiteFault(
     "service.422", faults.Stage.INSTEAD, {"status": 422, "json": {"detail": "refused"}}
 )

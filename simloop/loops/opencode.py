@@ -279,11 +279,9 @@ class OpencodeLoop(machine.Design):
         """Return the call; from `max_steps` on it has the note, and no tools if enforced."""
         last = self.options.steps != "unlimited" and run.total_steps + 1 >= self.max_steps
         return effects.CallModel(
-            note=MAX_STEPS if last else "",
-            tools=not (last and self.options.steps == "enforce"),
-            polls=not (self.options.abort_at_once or aborted),
-            aborted=aborted,
-        )
+            note=MAX_STEPS if last else "", tools=not (last and self.options.steps == "enforce"),
+            polls=not (self.options.abort_at_once or aborted), aborted=aborted,
+        )  # fmt: skip
 
     def _take_reply(self, run: Run, reply: ReplyFacts) -> Transition:
         counted = self._counted(run)

@@ -98,12 +98,10 @@ def prove(machine: Machine, limits: Limits, *, loop: str = "", say: Say = lambda
 def _longest(graph: graphs.Graph, order: Mapping[int, list[int]], retry: RetryPolicy) -> Longest:
     most = partial(graphs.heaviest, graph, order)
     return Longest(
-        transitions=most(lambda _: 1),
-        model_calls=most(partial(_count, CallModel)),
-        tool_rounds=most(partial(_count, RunTools)),
-        backoff_ns=most(partial(_waited, retry, None)),
+        transitions=most(lambda _: 1), model_calls=most(partial(_count, CallModel)),
+        tool_rounds=most(partial(_count, RunTools)), backoff_ns=most(partial(_waited, retry, None)),
         backoff_asked_ns=most(partial(_waited, retry, _ASKING)),
-    )
+    )  # fmt: skip
 
 
 def _count(kind: type[Effect], asked: tuple[Effect, ...]) -> int:

@@ -48,11 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--simloop-seed", type=_seed, metavar="N", help="replace the seed of every scenario"
     )
     group.addoption(
-        "--simloop-trace",
-        choices=["off", "on", "retain-on-failure"],
-        default="off",
+        "--simloop-trace", choices=["off", "on", "retain-on-failure"], default="off",
         help=f"write the trace of every run, or of failed tests, to {TRACES}/",
-    )
+    )  # fmt: skip
     group.addoption(
         "--simloop-unscripted",
         choices=["refuse", "fail"],

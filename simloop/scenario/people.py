@@ -66,9 +66,7 @@ def typed_lines(lines: Sequence[str | Line], first: int = 0) -> Iterator[TypedLi
     for number, given in enumerate(lines, first):
         line = Line(say=given) if isinstance(given, str) else given
         yield TypedLine(
-            writable(line.say),
-            f"input.{number}",
-            line.after,
+            writable(line.say), f"input.{number}", line.after,
             () if line.to is None else tuple(line.to.texts),
             None if line.times == "always" else line.times,
-        )
+        )  # fmt: skip

@@ -53,12 +53,10 @@ class Http(Strict):
             headers["retry-after"] = f"{Decimal(self.retry_after).scaleb(-9).normalize():f}"
         code, message, code_is_type = error_of(self.body)
         return messages.Fault(
-            self.message or message or status_text(self.status),
-            status=self.status,
-            code=self.code or code,
-            headers=tuple(sorted(headers.items())),
+            self.message or message or status_text(self.status), status=self.status,
+            code=self.code or code, headers=tuple(sorted(headers.items())),
             code_is_type=code_is_type and not self.code,
-        )
+        )  # fmt: skip
 
     def failure(self) -> messages.StreamError:
         """Return the failed call as a part; a body is sent to SDKs as the script has it."""

@@ -135,11 +135,9 @@ def encode(trace: LoopTrace) -> bytes:
     # The user may say something after the end of the last prompt, and tasks of an agent may go on.
     last_ns = trace.entries[-1].at_ns if trace.entries else 0
     footer = Footer(
-        entries=len(trace.entries),
-        elapsed_ns=max(trace.elapsed_ns, last_ns),
-        digest=digest(body),
+        entries=len(trace.entries), elapsed_ns=max(trace.elapsed_ns, last_ns), digest=digest(body),
         ended=trace.footer is not None,
-    )
+    )  # fmt: skip
     return body + (_ENCODER.encode(footer) + b"\n")  # one copy of the long text, not two
 
 

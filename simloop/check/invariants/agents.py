@@ -94,10 +94,8 @@ def _ms(ns: int) -> str:
 
 @invariant(
     "An agent waits before a retry as long as its declared policy requires for this failure.",
-    "BUGS.md C1, C2, C3",
-    sees=[entries.Prompt, entries.Request],
-    needs=[Need.AGENT, Need.RETRY],
-)
+    "BUGS.md C1, C2, C3", sees=[entries.Prompt, entries.Request], needs=[Need.AGENT, Need.RETRY],
+)  # fmt: skip
 def agent_backoff_matches_policy(subject: Subject) -> Watch:
     """A policy may count the failures of the run, or those since the last useful reply.
 
@@ -331,10 +329,8 @@ def _spent(subject: Subject, entry: Any) -> _Spent:
 
 @invariant(
     "An agent makes no model call after it has reached a limit that it declares.",
-    "BUGS.md A1, A11, A13, C1, E1",
-    sees=_SPENDING,
-    needs=[Need.AGENT, Need.LIMITS],
-)
+    "BUGS.md A1, A11, A13, C1, E1", sees=_SPENDING, needs=[Need.AGENT, Need.LIMITS],
+)  # fmt: skip
 def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
     """Each reply counts as a step, and each failed or useless reply also as an error."""
     spent = _spent(subject, entry)
@@ -395,10 +391,8 @@ def _can_be_retried(
 
 @invariant(
     "A run of an agent that declares `max_error_count` is not completed by an empty reply.",
-    "BUGS.md C6, E8",
-    sees=[entries.Ended],
-    needs=[Need.AGENT, Need.LIMITS],
-)
+    "BUGS.md C6, E8", sees=[entries.Ended], needs=[Need.AGENT, Need.LIMITS],
+)  # fmt: skip
 def no_empty_answers(subject: Subject, entry: Any) -> str:
     """An empty reply is an error, which `max_error_count` counts."""
     facts, reply, limits = subject.facts, subject.facts.reply, subject.limits
@@ -437,11 +431,9 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
 
 
 @of_agents(
-    "An agent does not fail after the model has answered.",
-    "BUGS.md D16, D17, E4",
-    sees=[entries.Prompt, entries.Queued, entries.Ended],
-    begins=[entries.Queued, entries.Ended],
-)
+    "An agent does not fail after the model has answered.", "BUGS.md D16, D17, E4",
+    sees=[entries.Prompt, entries.Queued, entries.Ended], begins=[entries.Queued, entries.Ended],
+)  # fmt: skip
 def no_failure_after_an_answer(subject: Subject) -> Watch:
     """A reply with text and without calls, also half ones, which ended by itself, is an answer.
 

@@ -174,12 +174,10 @@ def broken_replies_end_runs(subject: Subject, _: Any) -> str:
 
 
 @invariant(
-    "A run is not completed while a user message is queued.",
-    "BUGS.md B12",
-    sees=[Queued, signals.StepClosed, effects.CallModel, Finished],
-    needs=[Need.MACHINE],
+    "A run is not completed while a user message is queued.", "BUGS.md B12",
+    sees=[Queued, signals.StepClosed, effects.CallModel, Finished], needs=[Need.MACHINE],
     begins=[Queued],
-)
+)  # fmt: skip
 def no_completion_with_queued_messages(subject: Subject) -> Watch:
     """A design without a queue takes the message as the next prompt, and is not judged."""
     course = subject.course

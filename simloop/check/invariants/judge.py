@@ -217,8 +217,6 @@ def _blamed(each: Invariant, error: Exception) -> SimloopError:
     own = [(code.co_filename, code.co_firstlineno), *(at for at in lines if at[0] != __file__)]
     path, line = own[-1]
     return ScenarioError(
-        f"the invariant `{each.name}` fails: {describe(error)}",
-        path=path,
-        line=line,
+        f"the invariant `{each.name}` fails: {describe(error)}", path=path, line=line,
         hint="an invariant is a generator function that returns the text of the first violation",
-    )
+    )  # fmt: skip

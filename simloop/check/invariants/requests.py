@@ -375,11 +375,9 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
 
 
 @invariant(
-    "The context contains no reply to a model call that failed.",
-    "BUGS.md C13, D6",
-    sees=(entries.Error, *_SEEN),
-    begins=(entries.Error, *_STOPS),
-)
+    "The context contains no reply to a model call that failed.", "BUGS.md C13, D6",
+    sees=(entries.Error, *_SEEN), begins=(entries.Error, *_STOPS),
+)  # fmt: skip
 def no_failed_replies_in_context(subject: Subject) -> Watch:
     """The reply to a retry replaces the parts that arrived before the failure."""
     return _told(subject, lambda reply: reply.fault is not None)

@@ -34,11 +34,13 @@ from simloop.trace.entries import (
 )
 from simloop.trace.facts import MAY_ACT
 from simloop.trace.kinds import clock
-from simloop.world.tools import validator_of
+from simloop.world.tools import canonical_json, validator_of
 
 _REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
+_LOST = frozenset({"lost", "timed-out", "refused"})
+_BROKEN_SERVICE = 500
 _SOON_NS = 10 * 1_000_000_000  # less than a timeout of an agent
 _CLEAR = 4
 """The length in characters from which a result is hardly that of two tools by chance."""
@@ -49,16 +51,14 @@ _OF_FAILURES = (
     "error", "fail", "exception", "not ", "n't", "cannot", "no ", "unable", "invalid", "wrong",
     "timeout", "timed", "took", "stopp", "abort", "interrupt", "cancel", "denied", "unavail",
     "refuse", "reject", "missing", "unknown", "problem", "try again", "retry", "sorry", "status",
-    "exit", "fix", "raise",
+    "exit", "fix", "raise", "false", "down", "later", "offline", "lost", "unreach", "signal",
 )  # fmt: skip
 
 
 @invariant(
-    "The tool of a call runs at most once.",
-    "BUGS.md C10, C13, D9, D14",
-    sees=[Prompt, ToolCall, ToolStarted],
-    begins=[ToolCall, ToolStarted],
-)
+    "The tool of a call runs at most once.", "BUGS.md C10, C13, D9, D14",
+    sees=[Prompt, ToolCall, ToolStarted], begins=[ToolCall, ToolStarted],
+)  # fmt: skip
 def tool_runs_at_most_once(subject: Subject) -> Watch:
     """A retry or a repeated id must not run a tool again.
 
@@ -86,7 +86,7 @@ def tool_runs_at_most_once(subject: Subject) -> Watch:
 @invariant(
     "A tool that is declared to change the world runs once for each call of it.",
     "BUGS.md C10, C13, D14; agno #10366",
-    sees=[Prompt, ToolCall, ToolStarted, ToolResult, MainRequest],
+    sees=[Prompt, ToolCall, ToolStarted, ToolResult, ProgramStarted, MainRequest],
     needs=[Need.AGENT, Need.MUTATING],
     begins=[ToolCall],
 )
@@ -94,7 +94,8 @@ def changes_made_once(subject: Subject) -> Watch:
     """A failed or slow try may have changed the world: only the model may ask for another.
 
     If the result of one run answers two calls, the model believes in two changes. A function that
-    no request offers belongs to a tool: with equal arguments it runs once for each call of a reply.
+    no request offers, or a program, belongs to a tool: with equal arguments it runs once for each
+    call of a reply.
     """
     called: Counter[str] = Counter()
     started, inner, asked = Counter[Any](), Counter[Any](), 0
@@ -119,19 +120,28 @@ def changes_made_once(subject: Subject) -> Watch:
                     if len(answered[call.name]) > len(texts):
                         where = f"request {entry.number} answers call {call.id!r} with the result"
                         return f"{where} of another: {call.name!r} has not run again"
-        elif entry.name not in (subject.mutating or ()):
+        elif not _changes(entry, subject.mutating or ()):
             continue
         elif kind is ToolResult:
             if not entry.is_error and entry.text:
                 done.setdefault(entry.name, []).append(_bare(entry.text))
         else:
-            counts, run, most = started, entry.name, called[entry.name]
-            if not most and _is_inner(entry.name, subject.facts.request):
+            if kind is ProgramStarted:
+                counts, run, most = inner, entry.args, asked
+            elif not called[entry.name] and _is_inner(entry.name, subject.facts.request):
                 counts, run, most = inner, (entry.name, entry.arguments), asked
+            else:
+                counts, run, most = started, entry.name, called[entry.name]
             counts[run] += 1
             if counts[run] > most:
                 asked_for = f"the model has asked for {most} call{'s' * (most != 1)}"
                 return f"{described(entry)} runs again, and {asked_for}"
+
+
+def _changes(entry: Any, mutating: Collection[str]) -> bool:
+    if type(entry) is ProgramStarted:
+        return any(f"{shlex.join(entry.args)} ".startswith(f"{each} ") for each in mutating)
+    return entry.name in mutating
 
 
 def _is_inner(name: str, request: SentRequest | None) -> bool:
@@ -146,10 +156,8 @@ def _bare(text: str) -> str:
 
 @of_agents(
     "A request that a service refuses is not sent again, unless the model calls a tool again.",
-    "BUGS.md C7, B15",
-    sees=[Request, ServiceRequest, ServiceReply],
-    begins=[ServiceRequest],
-)
+    "BUGS.md C7, B15", sees=[Request, ServiceRequest, ServiceReply], begins=[ServiceRequest],
+)  # fmt: skip
 def refused_changes_not_repeated(_: Subject) -> Watch:
     """A service refuses by a status that tells of the request, and not of itself or of the rate."""
     sent: dict[int, ServiceRequest] = {}
@@ -246,8 +254,10 @@ def only_called_tools_run(subject: Subject) -> Watch:
             open_calls[call] -= 1
 
 
-def described(entry: ToolStarted | ProgramStarted) -> str:
-    """Return the text for the run of a tool or a program in a violation."""
+def described(entry: ToolStarted | ProgramStarted | ServiceRequest) -> str:
+    """Return the text for the run of a tool, a program or a request in a violation."""
+    if isinstance(entry, ServiceRequest):
+        return f"the request {entry.method} {entry.service}{entry.path}"
     if isinstance(entry, ProgramStarted):
         return f"the program {shlex.join(entry.args):.80}"
     return f"the tool {entry.name!r} of call {entry.call_id!r} with {entry.arguments:.80}"
@@ -266,10 +276,15 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
 @of_agents(
     "A tool of an agent runs only with arguments that its schema allows.",
     "BUGS.md A9, A10, D11",
-    sees=[ToolStarted],
+    sees=[ToolStarted, ServiceRequest],
 )
 def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
-    """The schema is that in the newest request. An agent reports other arguments to the model."""
+    """The schema is that in the newest request. An agent reports other arguments to the model.
+
+    A tool that changes a service has run. Arguments with other keys may have been mended.
+    """
+    if type(entry) is ServiceRequest:
+        return _sent_for_wrong_values(subject, entry)
     request, arguments = subject.facts.request, json_value(entry.arguments)
     offered = () if request is None else request.tools
     spec = next((each for each in offered if each.name == entry.name), None)
@@ -279,6 +294,23 @@ def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
         return ""
     schema = f"the schema in request {request.number}" if request else ""
     return f"{described(entry)} runs, and {schema} does not allow these"
+
+
+def _sent_for_wrong_values(subject: Subject, entry: ServiceRequest) -> str:
+    facts = subject.facts
+    calls = [call for reply in facts.last_replies() for call in reply.calls]
+    specs = () if facts.request is None else facts.request.tools
+    spec = next((each for each in specs if [each.name] == [call.name for call in calls]), None)
+    if spec is None or entry.service not in (subject.mutating or ()):
+        return ""
+    given, schema = json_value(calls[0].arguments), json_value(bytes(spec.parameters).decode())
+    if entry.method not in _CHANGING or calls[0].id in facts.ran or not isinstance(given, dict):
+        return ""
+    any_keys = canonical_json({**schema, "required": [], "additionalProperties": True})
+    if validator_of(any_keys, spec.name).is_valid(given):
+        return ""
+    wrong = f"and the schema of {spec.name!r} does not allow {calls[0].arguments:.80}"
+    return f"{described(entry)} is sent, {wrong}"
 
 
 @of_agents(
@@ -441,23 +473,43 @@ def tells(text: str) -> bool:
 
 
 @of_agents(
-    "The model is told of a program that fails and says nothing of it itself.",
+    "The model is told of a program or a service that fails and says nothing of it itself.",
     "BUGS.md D8, D16",
-    sees=[ProgramStarted, ProgramOutput, ProgramEnded, MainRequest],
-    begins=[ProgramStarted],
+    sees=[
+        Prompt,
+        Queued,
+        StopRequested,
+        ProgramStarted,
+        ProgramOutput,
+        ProgramEnded,
+        ServiceReply,
+        MainRequest,
+    ],
+    begins=[ProgramStarted, ServiceReply],
 )
 def failed_programs_told(subject: Subject) -> Watch:
-    """A result that is what the program has printed, and no more, looks like that of a success."""
+    """A result that is what the program has printed, and no more, looks like that of a success.
+
+    So does a result without any word of a failure, if the last that its tool did was lost.
+    """
     printed: dict[int, str] = {}
     failed: dict[str, int] = {}
+    lost = ""
     while True:
         entry = yield
-        if type(entry) is ProgramStarted:
-            printed[entry.number] = ""
+        if type(entry) in {Prompt, Queued, StopRequested}:
+            lost = ""
+        elif type(entry) is ServiceReply:
+            why = f"failed: {entry.failure}" if entry.failure else f"has status {entry.status}"
+            is_lost = entry.failure in _LOST or entry.status >= _BROKEN_SERVICE
+            lost = f"its last request to a service {why}" if is_lost else ""
+        elif type(entry) is ProgramStarted:
+            printed[entry.number], lost = "", ""
         elif type(entry) is ProgramOutput:
             printed[entry.program] = printed.get(entry.program, "") + entry.text
         elif type(entry) is ProgramEnded:
             text = printed.pop(entry.program, "").strip()
+            lost = "its program was ended by a signal" if entry.exit < 0 else ""
             if entry.exit and text and not tells(text):
                 failed[text] = entry.exit
         else:
@@ -467,15 +519,18 @@ def failed_programs_told(subject: Subject) -> Watch:
                         f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
                         f"and the program ended with exit status {status}"
                     )
+                if lost and len(subject.results) == 1 and not (
+                    message.is_error or tells(message.text)
+                ):  # fmt: skip
+                    return f"request {entry.number} has {message.text!r:.60}, and {lost}"
             failed.clear()
+            lost = ""
 
 
 @invariant(
-    "A tool ends before its call is answered in a request.",
-    "BUGS.md D4, D8, D10",
-    sees=[Prompt, ToolStarted, ToolResult, Answered, MainRequest, Ended],
-    begins=[ToolStarted],
-)
+    "A tool ends before its call is answered in a request.", "BUGS.md D4, D8, D10",
+    sees=[Prompt, ToolStarted, ToolResult, Answered, MainRequest, Ended], begins=[ToolStarted],
+)  # fmt: skip
 def tool_ends_before_its_answer(subject: Subject) -> Watch:
     """A cancelled tool ends without a result; a tool that goes on has a late result.
 
@@ -516,11 +571,22 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A tool or a program of an agent takes no longer than the timeout that the agent declares.",
+    "A tool of an agent, its programs and its requests take no longer than the timeout that the "
+    "agent declares.",
     "BUGS.md B3, D8",
-    sees=[Prompt, ToolStarted, ToolResult, ProgramStarted, ProgramEnded, MainRequest, Ended],
+    sees=[
+        Prompt,
+        ToolStarted,
+        ToolResult,
+        ProgramStarted,
+        ProgramEnded,
+        ServiceRequest,
+        ServiceReply,
+        MainRequest,
+        Ended,
+    ],
     needs=[Need.AGENT, Need.TOOL_TIMEOUT],
-    begins=[ToolStarted, ProgramStarted],
+    begins=[ToolStarted, ProgramStarted, ServiceRequest],
 )
 def tools_broken_off_in_time(subject: Subject) -> Watch:
     """The call is answered by then, even where the tool goes on; it may take a moment to end.
@@ -528,14 +594,19 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
     A tool that is broken off leaves no end; it has ended when a later one starts.
     """
     most_ns = subject.tool_timeout or 0
-    running: dict[str | int, ToolStarted | ProgramStarted] = {}
+    running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
     started_ns: list[int] = []
     while True:
         entry = yield
-        kind, due = type(entry), list[str | int]()
+        kind, due = type(entry), list[object]()
         if kind is ToolStarted or kind is ProgramStarted:
             running[entry.call_id if kind is ToolStarted else entry.number] = entry
             started_ns.append(entry.at_ns)
+        elif kind is ServiceRequest:
+            if any(reply.calls for reply in subject.facts.last_replies()):
+                running[kind, entry.number] = entry
+        elif kind is ServiceReply:
+            due = [(ServiceRequest, entry.request)]
         elif kind is ToolResult:
             due = [entry.call_id]
         elif kind is ProgramEnded:
@@ -546,7 +617,7 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
             due = [*running]
         else:
             running.clear()
-        is_seen = kind is ToolResult or kind is ProgramEnded
+        is_seen = kind in (ToolResult, ProgramEnded, ServiceReply)
         for start in [running.pop(each) for each in due if each in running]:
             later = [] if is_seen else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
             took_ns = min(later, default=entry.at_ns) - start.at_ns
@@ -711,10 +782,8 @@ def _cut(message: ToolMessage, result: ToolResult) -> str:
 
 @of_agents(
     "An agent answers a call with the result of a tool run for the same arguments.",
-    "BUGS.md D9, D14",
-    sees=[ToolStarted, ToolResult, MainRequest],
-    begins=[ToolStarted],
-)
+    "BUGS.md D9, D14", sees=[ToolStarted, ToolResult, MainRequest], begins=[ToolStarted],
+)  # fmt: skip
 def no_result_of_other_arguments(subject: Subject) -> Watch:
     """An agent may remember results, and answer a call without a tool in its own words.
 

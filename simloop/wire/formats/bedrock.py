@@ -38,12 +38,10 @@ class Bedrock(replies.WireFormat):
         system = [_text(*each) for each in payload.objects_at(body, "system")]
         tools = payload.objects_at(payload.object_at(body, "toolConfig", ""), "tools")
         return WireRequest(
-            unquote(model),
-            "\n".join(text for text in system if text),
-            tuple(_read_messages(body)),
+            unquote(model), "\n".join(text for text in system if text), tuple(_read_messages(body)),
             tuple(_read_tool(tool, key) for key, tool in tools if "cachePoint" not in tool),
             streams=how == "converse-stream",
-        )
+        )  # fmt: skip
 
     def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
         return [_message(*event) for event in events]

@@ -213,11 +213,9 @@ _REFUSED = _Prose(
     "response.refusal", "response.content_part", "content_index", "refusal", "refusal"
 )
 _SUMMARY = _Prose(
-    "response.reasoning_summary_text",
-    "response.reasoning_summary_part",
-    "summary_index",
+    "response.reasoning_summary_text", "response.reasoning_summary_part", "summary_index",
     "summary_text",
-)
+)  # fmt: skip
 _CALL = "response.function_call_arguments"
 # What the provider repeats of a request that states none of it.
 _SETTINGS: JsonObject = payload.PROVIDERS["openai-responses settings"]

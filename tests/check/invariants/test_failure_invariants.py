@@ -62,6 +62,11 @@ def booked(status: int, method: str = "POST") -> Recording:
     return run
 
 
+def lost() -> Recording:
+    run = asked().replied("", "a").add(entries.ServiceRequest, 1, "https://b.example", "GET", "/b")
+    return run.add(entries.ServiceReply, 1, 0, "", "timed-out")
+
+
 def summed(history: list[Message], *, fails: bool = False, words: str = "") -> Recording:
     run = asked().replied("", "a").request(SUMMED[:3]).replied("", "b").request(SUMMED, tools=[])
     run = run.failed(503) if fails else run.replied(words)
@@ -84,6 +89,9 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (failures_told, sent(looked("Error: the disk is full", is_error=True), "done"),
      "has 'done' for call 'a', and the tool 'look' failed: the disk is full"),
     (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed"), "ended with exit status 3"),
+    (failed_programs_told, sent(printed("", -9), "It is done."), "and its program was ended"),
+    (failed_programs_told, sent(booked(503), "It is done."), "request to a service has status 503"),
+    (failed_programs_told, sent(lost(), "It is done."), "to a service failed: timed-out"),
     (sent_result_matches_tool_result, sent(looked("seen by all of us"), "seen by"),
      "is cut to 'seen by'"),
     (sent_result_matches_tool_result, sent(looked('{"seen":[1,2]}'), '{"seen": [1'), "is cut to"),
@@ -119,6 +127,11 @@ GOOD: list[tuple[Invariant, Recording]] = [
      sent(looked("Error: x", is_error=True).started("own-1").result("own-1", "seen"), "seen")),
     (failures_told, sent(looked("Error: x", is_error=True).stop(), "")),
     (failed_programs_told, sent(printed("2 passed\n", 0), "2 passed")),
+    (failed_programs_told, sent(printed("", -9), "It was cancelled.")),
+    (failed_programs_told, sent(booked(404), "Nothing there")),
+    (failed_programs_told, sent(lost().add(entries.ServiceReply, 1, 200), "It is done.")),
+    (failed_programs_told, sent(lost().ended().prompt("More."), "It is done.")),
+    (failed_programs_told, lost().request([GO, said("", "a", "b"), returned("a"), returned("b")])),
     (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed\nexit status 3")),
     (failed_programs_told, sent(printed("1 failed\n", 1), "1 failed\n")),
     (sent_result_matches_tool_result, sent(looked("seen"), "I have seen it")),

@@ -272,6 +272,36 @@ def inner(*runs: str) -> Recording:
     return run
 
 
+def programs(*args: tuple[str, ...], calls: Sequence[str] = ("a",)) -> Recording:
+    run = asked(*calls)
+    for number, each in enumerate(args):
+        run.add(entries.ProgramStarted, number, each)
+    return run
+
+
+def asks(seconds: float, *, calls: bool = True) -> Recording:
+    """A run of which a request to a service takes so long."""
+    run = asked("a") if calls else Recording().prompt().request([GO]).replied("Yes.")
+    run.add(entries.ServiceRequest, 1, "https://shop.example", "GET", "/a").after(seconds)
+    return run.add(entries.ServiceReply, 1, 200)
+
+
+def shop() -> Subject:
+    return Subject(mutating={"https://shop.example"})
+
+
+def changing(arguments: str, method: str = "POST", calls: str = "a") -> Recording:
+    """A run with a request to a service for calls of an untraced tool."""
+    schema = b'{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}'
+    run = Recording().prompt().request([GO])
+    spec = (ToolSpec("look", "", Raw(schema)),)
+    run.entries[-1] = structs.replace(run.entries[-1], tools=spec)
+    for call_id in calls:
+        run.call(call_id, arguments)
+    run.finish(FinishReason.TOOL_CALLS)
+    return run.add(entries.ServiceRequest, 1, "https://shop.example", method, "/a")
+
+
 class Sends(Recording):
     """A recording with requests to a service."""
 
@@ -320,6 +350,12 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
      "'look' of call 'own-1' with {} runs again, and the model has asked for 2 calls"),
     (changes_made_once, ran("a").request([GO, said("", "a", "b"), returned("a"), returned("b")]),
      PAYS, "request 2 answers call 'b' with the result of another: 'look' has not run again"),
+    (changes_made_once, programs(("pay", "17"), ("pay", "18"), ("pay", "17")),
+     Subject(mutating={"pay"}), "the program pay 17 runs again, and the model has asked for 1"),
+    (tools_broken_off_in_time, asks(31), BOUND,
+     "the request GET https://shop.example/a takes 31.000s, and the agent declares"),
+    (tool_arguments_fit_the_schema, changing('{"n":"seventeen"}'), shop(),
+     "POST https://shop.example/a is sent, and the schema of 'look' does not allow"),
     (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2), PAYS,
      "POST https://shop.example/pay is sent again as request 2 to a service"),
     (uncertain_changes_not_repeated,
@@ -364,6 +400,15 @@ def test_a_change_or_a_result_that_is_wrong_is_found(
 RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (changes_made_once, twice(more=["b"]), PAYS),
     (changes_made_once, inner("{}", "{}", '{"x":1}'), PAYS),
+    (changes_made_once, programs(("pay",), ("pay",), calls="ab"), Subject(mutating={"pay"})),
+    (changes_made_once, programs(("payer", "1"), ("payer", "1")), Subject(mutating={"pay"})),
+    (tools_broken_off_in_time, asks(29), BOUND),
+    (tools_broken_off_in_time, asks(99, calls=False), BOUND),
+    (tool_arguments_fit_the_schema, changing('{"n":17,"other":1}'), shop()),
+    (tool_arguments_fit_the_schema, changing("{}"), shop()),
+    (tool_arguments_fit_the_schema, changing('{"n":"17"}', "GET"), shop()),
+    (tool_arguments_fit_the_schema, changing('{"n":"17"}', calls="ab"), shop()),
+    (tool_arguments_fit_the_schema, changing('{"n":"17"}'), Subject(mutating={"look"})),
     (changes_made_once, inner("{}", "{}").request([GO, said("", "a"), returned("a")],
      tools=["order"]).call("c", name="order").started("own-3"), PAYS),
     (changes_made_once,
