@@ -7,7 +7,7 @@ conversation that it goes on, wherever it stands.
 import base64
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -31,14 +31,12 @@ from simloop.scenario.replies import error_of
 from simloop.scenario.services import METHODS
 from simloop.wire import formats
 from simloop.wire.formats.lookups import lookup_of
+from simloop.wire.formats.replies import WireFormat
 from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.services import check_address
 from simloop.world.wire_options import WireOptions
-
-if TYPE_CHECKING:
-    from simloop.wire.formats.replies import WireFormat
 
 _STATUSES, _FIRST_OF_NO_SUCCESS = range(200, 600), 300
 _MOST_OF_A_BODY = 10_000
@@ -88,7 +86,7 @@ def add_exchanges(
 
 
 def _record(
-    exchange: HttpExchange, made: Sequence["WireFormat"], storage: Storage
+    exchange: HttpExchange, made: Sequence[WireFormat], storage: Storage
 ) -> ModelCall | ServiceCall:
     request = exchange.request
     try:
@@ -107,7 +105,7 @@ def _record(
     return _service_call(exchange, address)
 
 
-def _model_call(form: "WireFormat", exchange: HttpExchange, storage: Storage) -> ModelCall:
+def _model_call(form: WireFormat, exchange: HttpExchange, storage: Storage) -> ModelCall:
     read = form.read(exchange.request)
     if read.size_reply:
         raise LeftOut("a request for a count of tokens")
@@ -130,9 +128,7 @@ _Told = tuple[Mapping[str, Any], AssistantMessage | None]
 """A reply as the keys of a reply of a script, and its message if it has not failed."""
 
 
-def _reply(
-    form: "WireFormat", exchange: HttpExchange, read: WireRequest, storage: Storage
-) -> _Told:
+def _reply(form: WireFormat, exchange: HttpExchange, read: WireRequest, storage: Storage) -> _Told:
     text, status = exchange.body.decode("utf-8", "replace"), exchange.status
     if status == 0:
         return _LOST, None
@@ -149,7 +145,7 @@ def _reply(
     return told
 
 
-def keys_of_reply(form: "WireFormat", whole: Mapping[str, Any], status: int) -> _Told:
+def keys_of_reply(form: WireFormat, whole: Mapping[str, Any], status: int) -> _Told:
     """Return what a reply tells. Raises WrongRequest."""
     failure = whole.get("error")
     if not failure:
@@ -163,7 +159,7 @@ def keys_of_reply(form: "WireFormat", whole: Mapping[str, Any], status: int) -> 
     return begun | {"error": error | ({"code": code} if code else {})}, None
 
 
-def whole_reply(form: "WireFormat", text: str) -> Mapping[str, Any] | None:
+def whole_reply(form: WireFormat, text: str) -> Mapping[str, Any] | None:
     """Return the JSON of a reply, or the reply that its events make; None if it is neither.
 
     Raises WrongRequest for events that are none of the format.

@@ -157,9 +157,8 @@ def _inline(value: Any, room: int) -> str | None:
         return _scalar(value, flow=True)
     parts: list[str] = []
     for name, each in named:
-        room -= len(name) + 2
-        short = _inline(each, room)
-        room -= len(short or "")
+        short = _inline(each, room - len(name) - 2)
+        room -= len(name) + 2 + len(short or "")
         if short is None or room < 0:
             return None
         parts.append(name + short)
