@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from simloop.errors import ScenarioError
-from simloop.recordings.files import RecordingFile, at, items, mapping, time_ns, word
+from simloop.recordings.files import MS, RecordingFile, at, items, mapping, time_ns, word
 from simloop.runs.command_hooks import HookTimes
-
-_MS = 10**6
 
 
 def hook_times(paths: Iterable[Path]) -> tuple[HookTimes, int]:
@@ -45,7 +43,7 @@ def _hooks_in(line: Any) -> Iterator[tuple[str, str, int, bool]]:
     summed = (("Stop", word(each, "command"), each.get("durationMs"), True) for each in ends)
     for event, hook, took_ms, is_summary in (own, *summed):
         if event and hook and isinstance(took_ms, int | float):
-            yield event, hook, time_ns(took_ms, _MS) or 0, is_summary
+            yield event, hook, time_ns(took_ms, MS) or 0, is_summary
 
 
 _NAMES = ("command", "hookName", "source_path", "id")
