@@ -81,12 +81,17 @@ def test_a_search_marks_a_failure_as_reproduced_if_a_new_process_shows_it() -> N
 
 
 @pytest.fixture
-def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+def nursery() -> Iterator[Nursery]:
     searching._seen.clear()
-    monkeypatch.setattr(processes, "PATIENCE_S", 0.3)
     nursery = Nursery()
     yield nursery
     nursery.end()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For runs that spin: on a busy machine, others take as long, too."""
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.3)
 
 
 def test_a_failure_that_needs_earlier_runs_is_none_in_a_nursery(nursery: Nursery) -> None:
@@ -113,6 +118,7 @@ def test_a_run_that_ends_its_process_does_not_end_the_nursery(nursery: Nursery) 
     assert nursery.failure(of("fails"), "", twice=False) is not None
 
 
+@pytest.mark.usefixtures("impatient")
 def test_the_computing_of_a_nursery_counts_before_it_ends(
     nursery: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +128,7 @@ def test_the_computing_of_a_nursery_counts_before_it_ends(
     assert 0 < nursery.cpu_s <= processes.cpu_s()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_run_that_computes_for_ever_does_not_hold_the_nursery(nursery: Nursery) -> None:
     found = nursery.failure(of("spins"), "", twice=False)
     assert found is not None
