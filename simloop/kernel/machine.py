@@ -19,19 +19,19 @@ from simloop.kernel.states import ClosingStep, Finished, Ready, ReplyFacts
 from simloop.messages import Outcome
 
 Targets = frozenset[type[Struct]]
-Row = Mapping[type[Struct], Targets]
-LegalMap = Mapping[type[Struct], Row]
+MapRow = Mapping[type[Struct], Targets]
+LegalMap = Mapping[type[Struct], MapRow]
 """For each state, the signals it accepts, and for each of those the states it may lead to."""
 
 END: Targets = frozenset({Finished})
-ENDINGS: Row = {signals.AbortRequested: END, signals.WallClockExpired: END}
+ENDINGS: MapRow = {signals.AbortRequested: END, signals.WallClockExpired: END}
 """The row that most states of a map share: what ends a run from outside ends it."""
-STEP_ENDINGS: Row = {signals.HookFailed: END, **ENDINGS}
-CALL_ENDINGS: Row = {signals.HookFailed: END, signals.CallBlocked: END, **ENDINGS}
-RUNNING_TOOLS: Row = {signals.ToolsReturned: frozenset({ClosingStep}), **STEP_ENDINGS}
+STEP_ENDINGS: MapRow = {signals.HookFailed: END, **ENDINGS}
+CALL_ENDINGS: MapRow = {signals.HookFailed: END, signals.CallBlocked: END, **ENDINGS}
+RUNNING_TOOLS: MapRow = {signals.ToolsReturned: frozenset({ClosingStep}), **STEP_ENDINGS}
 
 
-def row(signal: type[Struct], *targets: type[Struct]) -> Row:
+def row(signal: type[Struct], *targets: type[Struct]) -> MapRow:
     """Return the row of a state that one signal leaves, besides those that end a run."""
     return {signal: frozenset(targets), **ENDINGS}
 
