@@ -33,6 +33,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 TOP = Path(__file__).resolve().parent.parent
 
+# A process that has frozen objects before its first run is one that wants it so: a run then leaves
+# them frozen. The first run is that of a file which searches while it is collected.
+gc.freeze()
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse the name of a test that holds an address: it is another in each process.
