@@ -18,6 +18,7 @@ from simloop.wire.formats.payload import JsonObject
 Items = tuple[JsonObject, ...]
 KeptResponse = tuple[JsonObject, Items]
 """A response as it was sent, and all items that the model had seen."""
+_MOST_READERS = 8  # one for each agent that goes on: each has all messages before its response
 _refused = partial(payload.refusal, "openai")
 
 
@@ -67,6 +68,8 @@ class Storage:
             self.responses[response["id"]] = response, (*turn.before, *seen)
             self._output |= {item["id"]: item for item in output}
             self._readers[response["id"]] = turn.reader
+            for old in [*self._readers][:-_MOST_READERS]:
+                del self._readers[old]
         if turn.conversation in self.conversations:
             self.add(turn.conversation, (*turn.given, *output))
 
