@@ -100,7 +100,9 @@ class SentMessages(Struct):
 
     def take(self, sent: Sequence[messages.Message], added: list[dict[str, Any]] | None) -> None:
         """Go on to the next request; `added` is what it adds."""
-        self.keys = [*map(written, sent)] if added is None else self.keys + added
+        if added is None:
+            self.keys.clear()
+        self.keys += map(written, sent) if added is None else added
         self._last = sent
 
 
@@ -121,7 +123,7 @@ class SentList(Struct):
             item["system"] = request.system_prompt
         if last is None or last.tools != request.tools:
             item["tools"] = [each.name for each in request.tools]
-        item |= {"messages": self._sent.keys} if added is None else {"adds": added}
+        item |= {"messages": [*self._sent.keys]} if added is None else {"adds": added}
         self.items.append(item)
         self._last = request
 
