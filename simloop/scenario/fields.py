@@ -110,7 +110,7 @@ class Strict(BaseModel):  # noqa: PLW1641 - pydantic adds `__hash__` to a frozen
         """Yield the fields that differ from their defaults: a failed test prints this text."""
         for name, value in super().__repr_args__():
             if name not in type(self).model_fields or differs(self, name):
-                yield name, value
+                yield name, _brief(value)
 
     if not TYPE_CHECKING:  # type checkers read the arguments from the fields
 
@@ -180,16 +180,19 @@ def _read(value: Any) -> Any:
     return value
 
 
-def _shown(text: str, info: Any) -> Any:
-    size = text.find(text[:_UNIT], 1) if info.context and len(text) >= _LONG else 0
-    shown = {"repeat": text[:size], "chars": len(text)}
-    return shown if size > 0 and _read(shown) == text else text
+def _brief(value: Any) -> Any:
+    """Return a long text that is one part again and again as that part, also those of a list."""
+    if isinstance(value, list):
+        return [*map(_brief, value)]
+    size = value.find(value[:_UNIT], 1) if isinstance(value, str) and len(value) >= _LONG else 0
+    shown = {"repeat": value[:size], "chars": len(value)} if size > 0 else value
+    return shown if _read(shown) == value else value
 
 
 Text = Annotated[
     str,
     BeforeValidator(_read),
-    PlainSerializer(_shown),
+    PlainSerializer(lambda text, info: _brief(text) if info.context else text),
     WithJsonSchema({"type": ["string", "object"], "required": ["repeat", "chars"]}),
 ]
 """A text; a long one also as {repeat: "some words ", chars: 33000}, as which a file has it."""
