@@ -111,8 +111,8 @@ _FIRST = (
     "unknown tool", "http 401", "http 429 with a wait", "3 times http 500", "empty",
     "finish length in a text", "finish content_filter in a text", "lost mid output",
     "two calls", "malformed arguments", "one tool twice", "broken 0", "broken 1 ", "12 calls",
-    "abort after tool-started 1", "the second prompt", "an answer and a further prompt",
-    "a long conversation", "a message after tool-started",
+    "abort after tool-started 1", "abort after service-request 1", "the second prompt",
+    "an answer and a further prompt", "a long conversation", "a message after tool-started",
 )  # fmt: skip
 """The beginnings of the names of the circumstances that come first."""
 
@@ -285,7 +285,8 @@ def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circu
     """Yield what happens to the tools of an agent that takes over amid the course."""
     if offer.later:
         place = max(offer.later.values())
-        own = structs.replace(offer, first=(*offer.later,), later={})
+        ran = offer.ran & offer.tools.keys()
+        own = structs.replace(offer, first=(*offer.later,), later={}, ran=ran)
         for each in chain.from_iterable(zip_longest(_calls(own, abilities), _tools(base, own))):
             if each is not None:
                 yield each._replace(name=f"{each.name}, later", act=_behind(place, each))
@@ -329,6 +330,10 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name in (name for name, tool in base.tools.items() if tool.answers):
         for keys in ANSWER_FAULTS:
             yield Circumstance(f"{name} {keys} once", _answering(name, keys))
+    for name in sorted(offer.ran - offer.tools.keys()):  # the course runs it inside of a tool
+        for keys in _TOOLS:
+            if keys.keys() & {"raises", "takes", "hangs"}:
+                yield Circumstance(f"{name} {keys}, inside", _tool(base, name, keys, []))
     names = [name for name in offer.first if name in offer.ran]
     stopped, beside = list[Circumstance](), list[Circumstance]()
     for name in names:
@@ -363,7 +368,8 @@ def _tool(
     def act(draft: WorldDraft, place: int) -> None:
         draft.keys["tools"] = {**draft.get("tools"), name: tool}
         made = [{one: draft.offer.tools[one].plain} for each in calls for one in each]
-        draft.insert(place, Reply(call=made))
+        if made:
+            draft.insert(place, Reply(call=made))
 
     return act
 
@@ -508,6 +514,9 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
                     for each in (given if isinstance(given, list) else [given])
                 ]
                 yield Circumstance(f"{name} {words}", _with_programs(name, {name: answers}))
+    for key, phase in (("services", "service-request"), ("programs", "program-started")):
+        for nth in (1, 2) if getattr(base, key) else ():
+            yield Circumstance(f"abort after {phase} {nth}", _stopped(after=phase, nth=nth))
     for key, several, change in (
         ("services", faults.SERVICE_FAULTS, with_fault),
         ("programs", faults.PROGRAM_FAULTS, with_program_fault),

@@ -444,7 +444,8 @@ def _again(runs: Iterable[_Run], call: ToolCalled, asked: SentRequest) -> str:
 def failures_told(subject: Subject) -> Watch:
     """An agent has its own words for it; a result without any word of a failure tells of none.
 
-    A tool that the agent has called again, with success, has not failed.
+    A tool that the agent has called again, with success, has not failed. What a tool calls inside
+    has an id of its own. A tool that was broken off has no result.
     """
     failed: dict[str, tuple[str, str]] = {}
     while True:
@@ -454,9 +455,15 @@ def failures_told(subject: Subject) -> Watch:
             failed = {one: each for one, each in failed.items() if each[0] != entry.name}
             if entry.is_error:
                 failed[entry.call_id] = entry.name, entry.text.removeprefix("Error: ")
-        elif kind is not ToolStarted and kind is not Request:
+        elif kind is ToolStarted:
+            if not entry.in_thread:
+                failed[entry.call_id] = entry.name, "it has not ended"
+        elif kind is not Request:
             failed.clear()
-        elif kind is Request:
+        else:
+            inner = [each for call_id, each in failed.items() if call_id.startswith("own-")]
+            if inner and len(subject.results) == 1:
+                failed = dict.fromkeys(subject.results, inner[0])
             for call_id, message in subject.results.items():
                 name, why = failed.pop(call_id, ("", ""))
                 told = not name or message.is_error or why in message.text or tells(message.text)

@@ -62,6 +62,12 @@ def booked(status: int, method: str = "POST") -> Recording:
     return run
 
 
+def paying() -> Recording:
+    """A run in which a tool calls a function of its own that fails."""
+    run = asked().replied("", "a").started("own-1", name="pay")
+    return run.add(entries.ToolResult, "own-1", "pay", "Error: the bank is away", is_error=True)
+
+
 def lost() -> Recording:
     run = asked().replied("", "a").add(entries.ServiceRequest, 1, "https://b.example", "GET", "/b")
     return run.add(entries.ServiceReply, 1, 0, "", "timed-out")
@@ -88,6 +94,8 @@ def again(*messages: Message, text: str = "Done.") -> Recording:
 MORE: list[tuple[Invariant, Recording, str]] = [
     (failures_told, sent(looked("Error: the disk is full", is_error=True), "done"),
      "has 'done' for call 'a', and the tool 'look' failed: the disk is full"),
+    (failures_told, sent(asked().replied("", "a").started("a"), "done"), "it has not ended"),
+    (failures_told, sent(paying(), "done"), "and the tool 'pay' failed: the bank is away"),
     (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed"), "ended with exit status 3"),
     (failed_programs_told, sent(printed("", -9), "It is done."), "and its program was ended"),
     (failed_programs_told, sent(booked(503), "It is done."), "request to a service has status 503"),
@@ -126,6 +134,11 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failures_told,
      sent(looked("Error: x", is_error=True).started("own-1").result("own-1", "seen"), "seen")),
     (failures_told, sent(looked("Error: x", is_error=True).stop(), "")),
+    (failures_told, sent(asked().replied("", "a").started("a"), "This took too long.")),
+    (failures_told, sent(paying(), "It cannot be paid.")),
+    (failures_told, sent(paying().started("own-2", name="pay")
+     .add(entries.ToolResult, "own-2", "pay", "paid"), "done")),
+    (failures_told, paying().request([GO, said("", "a", "b"), returned("a"), returned("b")])),
     (failed_programs_told, sent(printed("2 passed\n", 0), "2 passed")),
     (failed_programs_told, sent(printed("", -9), "It was cancelled.")),
     (failed_programs_told, sent(booked(404), "Nothing there")),
