@@ -109,8 +109,8 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
 
 _FIRST = (
     "unknown tool", "http 401", "http 429 with a wait", "3 times http 500", "empty",
-    "finish length in a text", "finish content_filter in a text", "lost mid output",
-    "two calls", "malformed arguments", "one tool twice", "broken 0", "broken 1 ", "12 calls",
+    "finish length in a text", "finish content_filter in a text", "lost mid output", "two calls",
+    "malformed arguments", "one tool twice", "broken 0", "broken 1 ", "broken 2 ", "12 calls",
     "abort after tool-started 1", "abort after service-request 1", "the second prompt",
     "an answer and a further prompt", "a long conversation", "a message after tool-started",
 )  # fmt: skip
