@@ -50,8 +50,9 @@ _BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPT
 _OF_FAILURES = (
     "error", "fail", "exception", "not ", "n't", "cannot", "no ", "unable", "invalid", "wrong",
     "timeout", "timed", "took", "stopp", "abort", "interrupt", "cancel", "denied", "unavail",
-    "refuse", "reject", "missing", "unknown", "problem", "try again", "retry", "sorry", "status",
+    "refuse", "reject", "missing", "unknown", "problem", "again", "retry", "sorry", "status",
     "exit", "fix", "raise", "false", "down", "later", "offline", "lost", "unreach", "signal",
+    "busy", "temporar", "overload", "connect",
 )  # fmt: skip
 
 
