@@ -122,3 +122,17 @@ def test_a_factory_of_the_program_makes_its_connection_and_its_cursor(database: 
     assert simulate(kinds()) == [Mine, True]
     with closing(sqlite3.connect(database)) as outside:
         assert type(outside) is sqlite3.Connection
+
+
+def test_no_commit_waits_for_the_disk_and_what_cannot_be_opened_fails_where_it_is_used(
+    database: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.db"
+    broken.write_bytes(b"no database" * 100)
+
+    async def main() -> tuple[int, str]:
+        with closing(sqlite3.connect(database)) as one, closing(sqlite3.connect(broken)) as other:
+            (synchronous,) = one.execute("PRAGMA synchronous").fetchone()
+            return synchronous, told(lambda: other.execute("SELECT 1 FROM t"))[0]
+
+    assert simulate(main()) == (0, "DatabaseError: file is not a database")

@@ -45,6 +45,8 @@ class _WaitingConnection(_Connection):  # type: ignore[misc]
     def __init__(self, database: Any, timeout: float = 5.0, **named: Any) -> None:
         self.timeout_ms = round(timeout * 1000)
         super().__init__(database, timeout=0, **named)
+        with suppress(_sqlite3.Error):  # no run outlives its machine: no commit waits for the disk
+            _sqlite3.Cursor(self).execute("PRAGMA synchronous = OFF")
 
     def cursor(self, factory: Any = _sqlite3.Cursor) -> Any:
         return super().cursor(_waiting(factory) if isinstance(factory, type) else factory)
