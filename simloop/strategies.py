@@ -15,7 +15,8 @@ limits.
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.trial import FINISHES, UNJUDGED, Rules, Until, Verdict, trial
+from simloop.check.trial import FINISHES, UNJUDGED, Rules, Until, trial
 from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import alphabet, worlds
 from simloop.fuzz.alphabet import Abilities, hook_for, tool_for
@@ -191,21 +192,23 @@ def _worlds(loop: GivenLoop, options: Any, *further: list[str]) -> Callable[[Cho
         draw = AgentCourse.of([plain_scenario(name)], given, abilities).drawn
 
     def drawn(choices: Choices) -> Scenario:
-        more = {"then": one_of(choices, further)} if further else {}
-        return _used(draw(choices).model_copy(update={"expect": _ANY_UNUSED, **more}), given)
+        with _untraced():
+            more = {"then": one_of(choices, further)} if further else {}
+            return _used(draw(choices).model_copy(update={"expect": _ANY_UNUSED, **more}), given)
 
     return drawn
 
 
-def _trial(scenario: Scenario, given: Any, rules: Rules, until: Until = Until.END) -> Verdict:
-    """Make a trial without the tracing of Hypothesis, with which a run takes ten times as long."""
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Pause the tracing of Hypothesis, with which a run takes ten times as long."""
     tracer, watch = sys.gettrace(), getattr(sys, "monitoring", None)
     events = watch.get_events(_TOOL) if watch and watch.get_tool(_TOOL) == "scrutineer" else 0
     sys.settrace(None)
     if watch and events:
         watch.set_events(_TOOL, 0)
     try:
-        return trial(Plan(scenario, given), rules, until)
+        yield
     finally:
         sys.settrace(tracer)
         if watch and events:
@@ -214,7 +217,7 @@ def _trial(scenario: Scenario, given: Any, rules: Rules, until: Until = Until.EN
 
 def _used(scenario: Scenario, given: Any) -> Scenario:
     """Return a scenario without the parts of its script that its run does not come to."""
-    run: Any = _trial(scenario, given, UNJUDGED).run
+    run: Any = trial(Plan(scenario, given), UNJUDGED).run
     if not (unused := set(run.unused_places)):
         return scenario
     played, update = run.scripts.model.played, dict[str, Any]()
@@ -238,8 +241,10 @@ def check(
     Raises InvariantViolated or the error that ended the run; the message has the text of a scenario
     file.
     """
+    given: Any = options
     rules = Rules(invariants, expectations=False)
-    verdict = _trial(scenario, options, rules, Until.VIOLATION)
+    with _untraced():
+        verdict = trial(Plan(scenario, given), rules, Until.VIOLATION)
     failure = verdict.failure()
     if failure is not None:
         kind = RunawayRun if failure.name == FINISHES else InvariantViolated
