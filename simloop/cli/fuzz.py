@@ -138,12 +138,7 @@ def command(
     warm = jobs is None and can_isolate() and sums.is_slow
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
     here = jobs == 1 and not dask
-    ranges = executor.Ranges(
-        runs, None if budget_ns is None else budget_ns / _NS_PER_S,
-        most=sys.maxsize if here else executor.MOST_OF_WORKER,
-        shrinks=folder is not None,
-        store=journal.append if journal else lambda _: None,
-    )  # fmt: skip
+    ranges = _ranges(runs, budget_ns, journal, here=here)
     if journal is not None:
         _resume(journal, ranges, sums, files)
     with (
@@ -160,6 +155,17 @@ def command(
         note("interrupted: the report covers the runs so far")
     _report(sums, files.written if files else {}, output_format)
     return 128 + came[0] if came else int(bool(sums.failures))
+
+
+def _ranges(
+    runs: int | None, budget_ns: int | None, journal: executor.Journal | None, *, here: bool
+) -> executor.Ranges:
+    return executor.Ranges(
+        runs, None if budget_ns is None else budget_ns / _NS_PER_S,
+        most=sys.maxsize if here else executor.MOST_OF_WORKER,
+        shrinks=journal is not None,
+        store=journal.append if journal else lambda _: None,
+    )  # fmt: skip
 
 
 def _report(sums: "Sums", written: Mapping[str, Path], output_format: str) -> None:

@@ -48,7 +48,7 @@ def wording(error: Any) -> tuple[str, str]:
     field = either(tuple(error["loc"]))
     if field is not None:
         message, hint = _EITHER[str(field[-1])]
-        return message, hint if field[-1] in ("call", "times") else _quotes(given)
+        return message, hint if field[-1] in ("call", "times") else _quotes(given) or hint
     if kind == "string_type":
         return "must be a text", _quotes(given)
     if kind in _WHOLE_NUMBER:

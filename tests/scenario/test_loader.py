@@ -256,6 +256,10 @@ CASES = [
         "number-for-say", "model: [{say: 5}]\n",
         "2:15", "model.0.say: must be a text or a list of texts", "put it in quotes",
     ),
+    Case(
+        "long-text", "model: [{say: {repeat: ab, char: 5}}]\n", "2:15",
+        "must be a text or a list of texts", '{repeat: "some words ", chars: 33000}',
+    ),
     Case("number-in-say", "model: [{say: [a, 5]}]\n", "2:19", "must be a text or a list of texts"),
     Case(
         "number-for-header", "model: [{http: {status: 429, headers: {retry-after-ms: 50}}}]\n",
