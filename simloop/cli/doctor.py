@@ -39,8 +39,7 @@ def command() -> int:
 
 
 def _checks() -> Iterator[CheckResult]:
-    python = f"{platform.python_version()} ({sys.executable})"
-    yield True, "Python", python
+    yield True, "Python", f"{platform.python_version()} ({sys.executable})"
     yield _installed()
     yield _scenarios()
     for subject, (requests, package, tested) in json.loads(ANSWERED.read_text("utf-8")).items():
@@ -77,6 +76,5 @@ def _scenarios() -> CheckResult:
             raise ScenarioError(f"none found in {folder}", hint="install simloop again")
         run(load_scenario(listed[0].path))
     except (SimloopError, ImportError, OSError) as error:
-        detail = str(error) or type(error).__name__
-        return False, "scenarios", detail
+        return False, "scenarios", str(error) or type(error).__name__
     return True, "scenarios", f"{len(listed)} in {folder}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, Self
 
 from simloop.escape import escape
@@ -53,9 +53,7 @@ def row(text: str, label: str = "", mark: Mark = Mark.PLAIN, goes_to: int | None
     return FactRow(mark, _escaped_label(label), shown, goes_to)
 
 
-@lru_cache(maxsize=1024)  # most labels are words of simloop
-def _escaped_label(label: str) -> str:
-    return escape(label, _WIDEST)
+_escaped_label = lru_cache(maxsize=1024)(partial(escape, width=_WIDEST))  # most are simloop's words
 
 
 def rows(

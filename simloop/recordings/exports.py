@@ -51,8 +51,6 @@ def _trajectory(loop: str, party: str, records: Sequence[Record]) -> dict[str, A
             case ToolRun():
                 results = last.setdefault("observation", {"results": []})["results"]
                 results.append({"source_call_id": record.call_id, "content": record.text})
-            case _:
-                pass
     tools = [*map(definition, asked[0].tools)] if asked else []
     numbered = [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
     agent = {"name": loop, "version": "0", "tool_definitions": tools}

@@ -99,7 +99,7 @@ class LoopOptions(Strict):
         design = DESIGNS.get(name)
         if design is None:
             return None
-        own = design.versions[version] if version else _usual(design.options)
+        own = design.versions[version] if version else design.options()
         stated = getattr(self, name)
         if not stated:
             return own
@@ -115,12 +115,6 @@ class LoopOptions(Strict):
         key = self.key_of(loop)
         whole = self.model_dump()
         return LoopOptions(**{**whole, key: {**whole.get(key, {}), **given}})
-
-
-@functools.cache
-def _usual(kind: type) -> Any:
-    """Return the options that state nothing: frozen, so that all runs share them."""
-    return kind()
 
 
 @functools.cache

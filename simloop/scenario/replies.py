@@ -252,7 +252,7 @@ class Reply(Strict):
 
     def _check_calls(self) -> None:
         try:
-            calls = len(self._calls())
+            calls = len(calls_of(self.call))
         except ValueError:
             raise wrong("call", "JSON has no NaN and no infinity") from None
         if self.ids and len(self.ids) != calls:
@@ -293,7 +293,7 @@ class Reply(Strict):
             messages.ToolCall(
                 self.ids[n] if self.ids else f"call-{first_call + n}", name, arguments
             )
-            for n, (name, arguments) in enumerate(self._calls())
+            for n, (name, arguments) in enumerate(calls_of(self.call))
         ]
         yield from self._call_parts(calls)
         for name, text in self.half_call.items():
@@ -331,9 +331,6 @@ class Reply(Strict):
                 None if self.usage is None else messages.Usage(self.usage.input, self.usage.output)
             )
             yield messages.Finish(messages.FinishReason.read(raw), raw, usage, self.steps)
-
-    def _calls(self) -> list[tuple[str, str]]:
-        return calls_of(self.call)
 
 
 class Party(Strict):

@@ -9,6 +9,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby, pairwise, repeat
 from pathlib import Path
 from typing import Annotated, Any
@@ -197,12 +198,10 @@ def _read_header(line: bytes, path: str) -> Header:
 
 def _read_lines(data: bytes, start: int, path: str) -> tuple[list[TraceLine], str]:
     """Return the lines from `start` on, and a message about an incomplete last line."""
-    try:
+    with suppress(*_UNDECODABLE):
         lines = _LINE.decode_lines(memoryview(data)[start:])
         if len(lines) == data.count(b"\n", start):
             return lines, ""
-    except _UNDECODABLE:
-        pass
     # A line is damaged, or two are joined: each is read alone, so that an error has its number.
     _, *whole, tail = data.split(b"\n") if b"\n" in data else (data, b"")
     lines = [_read_line(line, path, number) for number, line in enumerate(whole, start=2)]

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from simloop import messages
 from simloop.messages import Outcome
@@ -28,17 +29,16 @@ _MODEL = "scripted"
 _ERROR = 2  # the code of a status
 
 
-class OtelSpan:
+class OtelSpan(Struct):
     """One span that grows until it is closed."""
 
-    def __init__(self, name: str, kind: int, start_ns: int, attributes: Mapping[str, Any]) -> None:
-        self.name = name
-        self.kind = kind
-        self.start_ns = start_ns
-        self.end_ns: int | None = None
-        self.attributes = dict(attributes)
-        self.events: list[tuple[str, int, Mapping[str, Any]]] = []
-        self.error = ""
+    name: str
+    kind: int
+    start_ns: int
+    attributes: dict[str, Any]
+    end_ns: int | None = None
+    events: list[tuple[str, int, Mapping[str, Any]]] = []
+    error: str = ""
 
     def add(self, event: str, at_ns: int, /, **attributes: Any) -> None:
         """Add an event; the names of its attributes begin with that of the event."""
@@ -114,8 +114,6 @@ class RunSpans:
                 self.agent.add("simloop.hook", at_ns, name=hook, result=result)
             case _ if (call := self._calls.get(getattr(entry, "request", 0))) is not None:
                 call.receive(entry)
-            case _:
-                pass
 
     def _begin(self, kind: str, key: object, span: OtelSpan) -> None:
         self.spans.append(span)
@@ -198,8 +196,6 @@ class _ModelCall:
             case entries.StreamCut():
                 self._say("error")
                 self.span.close(entry.at_ns, "stream_cut", "the stream ended without a finish")
-            case _:
-                pass
 
     def _finish(self, entry: entries.Finish) -> None:
         attributes = self.span.attributes

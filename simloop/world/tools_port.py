@@ -204,10 +204,8 @@ def shown_arguments(arguments: Mapping[str, Any]) -> str:
 
 def shown_result(value: Any) -> str:
     """Return a result as the trace has it: text unchanged, None empty, all else as JSON."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
+    if isinstance(value, str | None):
+        return value or ""
     plain = _plain(value)
     return plain if isinstance(plain, str) else canonical_json(plain).decode()
 
@@ -381,15 +379,12 @@ def failed(why: str) -> ToolResult:
 
 def details_of(result: ToolResult, recorder: Recorder) -> object:
     """Return a copy of the details of `result`, or a text that names their type if not JSON."""
-    details = result.details
-    if details is None:
-        return None
     try:
-        text = canonical_json(details)
+        text = canonical_json(result.details)
         recorder.count(len(text))
         return msgspec.json.decode(text)
     except (TypeError, ValueError, RecursionError):
-        return f"no JSON: {type(details).__name__}"
+        return f"no JSON: {type(result.details).__name__}"
 
 
 def result_of(value: Any) -> ToolResult:

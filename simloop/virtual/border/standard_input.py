@@ -129,8 +129,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {_getpass: exchanged(_getpass, _ask_s
 class _Stream:
     """The object in `sys.stdin`; what it lacks is that of the file of the run, or of no run."""
 
-    def __init__(self) -> None:
-        self.under: Any = None
+    under: Any = None
 
     def _here(self) -> StandardInput | None:
         loop = loop_here()

@@ -12,9 +12,9 @@ import selectors
 import shlex
 import socket
 import sys
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from simloop.virtual.clock import tasks
 from simloop.virtual.real_world import ADVICE, LISTS
@@ -35,17 +35,13 @@ def absent(outer: Any, args: Sequence[Any]) -> FileNotFoundError:
     return error
 
 
-class _Generators(dict[Any, None]):
-    """Weak references to generators in order of first use: a WeakSet is ordered by `id()`."""
+class _Generators(WeakKeyDictionary[Any, None]):
+    """Generators in order of first use: a WeakSet is ordered by `id()`."""
 
-    def add(self, generator: Any) -> None:
-        self[weakref.ref(generator, self.pop)] = None
+    add = WeakKeyDictionary.setdefault
 
     def discard(self, generator: Any) -> None:
-        self.pop(weakref.ref(generator), None)
-
-    def __iter__(self) -> Iterator[Any]:
-        return filter(None, [each() for each in self.copy()])
+        self.pop(generator, None)
 
 
 _Selector: Any = getattr(selectors, "PollSelector", selectors.SelectSelector)
