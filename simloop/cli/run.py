@@ -110,7 +110,7 @@ def _update(path: Path, given: RunOptions) -> None:
     """Write the requests of a run into the file of its scenario. Raises ScenarioError."""
     import difflib  # noqa: PLC0415 - most runs need none
 
-    from simloop.scenario.edits import with_sent  # noqa: PLC0415 - as above
+    from simloop.scenario.writing import with_sent  # noqa: PLC0415 - as above
 
     if name_of(path):
         raise ScenarioError("a bundled scenario is not updated", path=path, hint="copy it first")

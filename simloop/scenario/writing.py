@@ -1,6 +1,7 @@
 """The text of a scenario file: only what differs from the defaults, as a person would write it.
 
-The text, read again, gives an equal scenario; what no file can hold is refused.
+The text, read again, gives an equal scenario; what no file can hold is refused. A change of one key
+in a text leaves all other lines and comments.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from simloop.errors import ScenarioError
 from simloop.escape import escape
 from simloop.scenario.catalog import SUFFIX, schema_text
 from simloop.scenario.schema import Scenario
-from simloop.scenario.yaml import HIDDEN, HIGHEST, LOWEST, plain_value
+from simloop.scenario.yaml import HIDDEN, HIGHEST, LOWEST, Document, Loc, plain_value, read_yaml
 
 SCHEMA_FILE = "simloop.schema.json"
 """The schema beside a scenario, because a path into an installation differs between machines."""
@@ -83,7 +84,7 @@ def content(scenario: Scenario) -> dict[str, Any]:
     return dict(sorted(whole.items(), key=lambda pair: _ORDER[pair[0]]))
 
 
-def entry_lines(key: str, value: Any, indent: int) -> list[str]:
+def _entry_lines(key: str, value: Any, indent: int) -> list[str]:
     """Return a key and its value, whose items stand on lines of their own. Raises ScenarioError."""
     lines: list[str] = []
     _add_entry(lines, key, value, indent, 0)
@@ -258,3 +259,49 @@ def create(path: Path, text: str | Iterable[str]) -> None:
         reason = getattr(error, "strerror", None) or str(error)
         hint = "name a file in a folder that exists and may be written to"
         raise ScenarioError(f"cannot be created: {reason}", path=path, hint=hint) from error
+
+
+def with_sent(text: str, sent: Any, path: str) -> str:
+    """Return the text of a scenario with another `expect.sent`.
+
+    Raises ScenarioError for a text that is written in a way that no line can be exchanged.
+    """
+    document, lines = read_yaml(text, path), text.removesuffix("\n").split("\n")
+    expect = document.data.get("expect") or {}
+    whole = _block(document, lines, ("expect",))
+    inner = _block(document, lines, ("expect", next(iter(expect), "")))
+    if found := _block(document, lines, ("expect", "sent")):
+        first, last, indent = found
+        lines[first:last] = _entry_lines("sent", sent, indent)
+    elif whole and inner:
+        lines[whole[1] : whole[1]] = _entry_lines("sent", sent, inner[2])
+    else:
+        margin = document.locate((next(iter(document.data)),), key=True)[1] - 1
+        first, last, indent = whole or (len(lines), len(lines), margin)
+        lines[first:last] = _entry_lines("expect", {**expect, "sent": sent}, indent)
+    new = "\n".join(lines) + "\n"
+    wanted = {**document.data, "expect": {**expect, "sent": sent}}
+    with contextlib.suppress(ScenarioError):
+        if read_yaml(new, path).data == wanted:
+            return new
+    hint = "write `expect:` and `sent:` on lines of their own"
+    raise ScenarioError("expect.sent cannot be changed in place", path=path, hint=hint)
+
+
+def _block(document: Document, lines: list[str], loc: Loc) -> tuple[int, int, int] | None:
+    """Return the first line of a key, the line after its value, and the indent; None if inline."""
+    if (loc, True) not in document.places:
+        return None
+    line, column = document.locate(loc, key=True)
+    first, indent = line - 1, column - 1
+    if lines[first][:indent].strip():
+        return None
+    last = first + 1
+    for number, each in enumerate(lines[first + 1 :], first + 1):
+        words = each.lstrip(" ")
+        depth = len(each) - len(words)
+        if words.strip() and (depth > indent or words[0] != "#"):
+            if depth < indent or (depth == indent and words[:2] not in ("-", "- ")):
+                break
+            last = number + 1  # a deeper line with a # may be one of a text
+    return first, last, indent

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import find
-from simloop.scenario.edits import with_sent
+from simloop.scenario.writing import with_sent
 from simloop.scenario.yaml import read_yaml
 
 FILE = """\
