@@ -12,7 +12,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from math import inf
@@ -21,26 +22,28 @@ from typing import IO, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simloop import __version__
 from simloop.check.invariants.judge import add_invariants
-from simloop.check.trial import FINISHES, UNLIKE, Failure
-from simloop.errors import CheckFailed, ScenarioError, install_hint
+from simloop.check.trial import FINISHES, UNJUDGED, UNLIKE, Failure, trial
+from simloop.errors import CheckFailed, ReplayDiverged, ScenarioError, install_hint
 from simloop.fuzz import processes
 from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest
 from simloop.fuzz.words import changes_in_words, world_in_words
-from simloop.runs.isolation import can_isolate
+from simloop.runs.isolation import can_isolate, isolated
 from simloop.scenario.designs import names_own
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Declared, Scenario
 from simloop.scenario.writing import scenario_text
 from simloop.virtual.border.output import captured
 
-_SLICE_S, MOST_OF_WORKER = 0.5, 50
+_SLICE_S, MOST_OF_WORKER = 1.0, 50
 """The real seconds after which a range ends, since results are stored and shown then, and its most
 runs in another process, since the results of later ones wait for it."""
 TWIN = processes.Twin()
+_DIVERGED = ReplayDiverged.__name__
 
 
 class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
@@ -63,7 +66,7 @@ class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
         add_invariants(*self.invariants)  # in another process
         varied = [parse_scenario(text) for text in self.scenarios]
         return Search(
-            self.loop, seed=self.seed, scenarios=varied, isolate=self.isolate,
+            self.loop, seed=self.seed, scenarios=varied, isolate=bool(self.isolate),
             breaches=self.breaches,
             declares=Declared.model_validate_json(self.declares) if self.declares else None,
         )  # fmt: skip
@@ -134,24 +137,98 @@ class RangeResult(Struct, frozen=True, tag_field="line", tag="range"):
     calls: dict[str, int] = {}
     requests: int = 0
 
+    @classmethod
+    def of(
+        cls, search: Search, due: Range, took_s: float, findings: Iterable[SearchFinding] = (),
+        *, ended: bool = False,
+    ) -> "RangeResult":  # fmt: skip
+        """Return what a search has made of a range, in so many seconds of computing."""
+        goals = {name: count for name, count in search.goals.counts.items() if count}
+        return cls(due.first, search.runs, took_s, search.virtual_ns, goals,
+                   search.goals.looked_at, tuple(search.failures.counts.items()),
+                   tuple(findings), ended, search.calls, search.requests)  # fmt: skip
+
 
 class Overdue(KeyboardInterrupt):
     """A run has taken `PATIENCE_S`. It unwinds the run as Ctrl-C does."""
 
 
 def play_range(settings: SearchSettings, due: Range) -> RangeResult:
-    """Play a range in this process."""
+    """Play a range, one of an agent of the user's own in a fork of this process.
+
+    So a run finds nothing of the ranges before. An agent that keeps more than that, so that its
+    plain course becomes another one, gets a process for each run.
+    """
     start_s = processes.cpu_s()
     in_main = threading.current_thread() is threading.main_thread()
-    if not processes.NURSERIES and in_main and names_own(settings.loop) and can_isolate():
+    forks = in_main and names_own(settings.loop) and can_isolate()
+    if forks and not processes.NURSERIES:
         processes.NURSERIES.append(processes.Nursery())  # before the first run of this process
     search = settings.search()
     search.number, search.failures = due.first - 1, FoundFailures(due.known)
-    bases = search.bases if due.shrinks else search.undisturbed
     search.twin = TWIN if in_main else None  # a cluster may play several ranges in one process
+    if forks and search.is_of_agent and settings.isolate is None:
+        played = None if settings in _KEEPING else _played_in_fork(settings, due, search)
+        if played is not None:
+            return played
+        _KEEPING.add(settings)
+        search.isolates = True
+    return _played(settings, due, search, start_s)
+
+
+_WARM = 4
+_COURSES: dict[SearchSettings, str] = {}
+"""The digests of the plain courses of agents before any range."""
+_KEEPING: set[SearchSettings] = set()
+"""The searches of agents that keep something of a run for the next one."""
+
+
+def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> RangeResult | None:
+    """Return the result, or None if the agent keeps something of its runs."""
+    start_s = time.process_time()
+    if settings not in _COURSES:
+        with captured():
+            for each in range(1, _WARM + 1):  # imports what the agent imports late, for each fork
+                trial(next(search.worlds(each))[0], UNJUDGED)
+            _COURSES[settings] = processes.digest_of(search.plain_course())
+    if due.first == 1:
+        search.twin = None
+    else:
+        TWIN.start()  # a fork could not leave it to the next one
+    told: list[RangeResult | None] = []
+
+    def played() -> RangeResult | None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)  # the parent asks for the result so far
+        result = _played(settings, due, search, processes.cpu_s())
+        if result.ended:
+            return result
+        if any(each.reproduced is False or each.name == _DIVERGED for each in result.findings):
+            return None
+        with captured(), suppress(Overdue), _patience() as begins:
+            begins()
+            same = processes.digest_of(search.plain_course()) == _COURSES[settings]
+            return result if same else None
+        return None
+
+    try:
+        result: RangeResult | None = isolated(
+            played, so_far=lambda: RangeResult.of(search, due, processes.cpu_s()), take=told.append
+        )
+    except CheckFailed:  # a run has ended the process
+        return None
+    except KeyboardInterrupt:
+        so_far = next(filter(None, told), RangeResult(due.first, 0))
+        result = replace(so_far, ended=True)
+    took_s = time.process_time() - start_s
+    return result and replace(result, cpu_s=result.cpu_s + took_s)
+
+
+def _played(settings: SearchSettings, due: Range, search: Search, start_s: float) -> RangeResult:
+    bases = search.bases if due.shrinks else search.undisturbed
     findings: list[SearchFinding] = []
     found, ended = list[FoundFailure](), False
-    with captured(), _patience(in_main=in_main) as begins:
+    with captured(), _patience() as begins:
         try:
             begins()
             for found in search.steps(runs=due.end - due.first, seconds=due.seconds):
@@ -171,21 +248,18 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     if not findings and len(search.failures):  # broken off before it was run again, or shrunk
         last = next(iter(search.failures))
         findings = [SearchFinding.of(last, settings.loop, bases, shrinks=False)]
-    goals = {name: count for name, count in search.goals.counts.items() if count}
-    took_s = processes.cpu_s() - start_s
-    return RangeResult(due.first, search.runs, took_s, search.virtual_ns, goals,
-                       search.goals.looked_at, tuple(search.failures.counts.items()),
-                       tuple(findings), ended, search.calls, search.requests)  # fmt: skip
+    return RangeResult.of(search, due, processes.cpu_s() - start_s, findings, ended=ended)
 
 
 @contextmanager
-def _patience(*, in_main: bool) -> Iterator[Callable[[], object]]:
+def _patience() -> Iterator[Callable[[], object]]:
     """Provide a function to call when a run begins: `PATIENCE_S` later, Overdue is raised."""
 
     def end(*_: object) -> None:
         raise Overdue
 
     # A loop that computes for ever gives no sign by itself.
+    in_main = threading.current_thread() is threading.main_thread()
     if not in_main or not hasattr(signal, "setitimer"):  # there is none on Windows
         yield lambda: None
         return
@@ -297,7 +371,7 @@ class Journal:
                 elif isinstance(line, SearchFinding):
                     findings.append(line)
                 else:
-                    results.append(msgspec.structs.replace(line, findings=tuple(findings)))
+                    results.append(replace(line, findings=tuple(findings)))
                     findings = []
             file.truncate(whole)  # a range that was cut off
             if known != settings:
@@ -306,7 +380,7 @@ class Journal:
         self.results = sorted(results, key=lambda each: each.first)
 
     def append(self, result: RangeResult) -> None:
-        stored = msgspec.structs.replace(result, findings=(), ended=False)
+        stored = replace(result, findings=(), ended=False)
         with self._usable("ab") as file:
             file.writelines(_ENCODE(each) + b"\n" for each in (*result.findings, stored))
 

@@ -91,7 +91,8 @@ class Nursery:
     def failure(self, scenario: Scenario, rule: str, *, twice: bool) -> Failure | None:
         """Return what `failure_alone` returns."""
         self._pipe.send((content_of(scenario), rule, twice))
-        self.cpu_s, found = self._pipe.recv()
+        took_s, found = self._pipe.recv()
+        self.cpu_s += took_s
         return None if found is None else Failure(*found)
 
     def end(self) -> None:
@@ -105,6 +106,7 @@ def _nurse(pipe: Connection, parents: Connection) -> None:
     with contextlib.suppress(EOFError):
         while True:
             content, rule, twice = pipe.recv()
+            start_s = cpu_s()
             answer = partial(_answered, content, rule, twice=twice)
             try:
                 found = isolated(answer, limit_s=PATIENCE_S)
@@ -112,7 +114,7 @@ def _nurse(pipe: Connection, parents: Connection) -> None:
                 found = Failure.named(FINISHES, OVERDUE)
             except CheckFailed:  # the run has ended its process
                 found = None
-            pipe.send((cpu_s(), found))
+            pipe.send((cpu_s() - start_s, found))
 
 
 class Twin:
@@ -132,10 +134,8 @@ class Twin:
         The search does not wait: the next call, or `answer`, returns the answer for this world.
         """
         differed = self.answer()
-        if self._process is None:
-            seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
-            started = _process({"PYTHONHASHSEED": seed})
-            self._process = subprocess.Popen(stdin=subprocess.PIPE, **started)
+        self.start()
+        assert self._process is not None
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(_request(world, isolates=isolates))
@@ -145,6 +145,13 @@ class Twin:
         else:
             self._asked = number, world, digest_of(record)
         return differed
+
+    def start(self) -> None:
+        """Start the process, if it does not run: a fork cannot do it for its parent."""
+        if self._process is None:
+            seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+            started = _process({"PYTHONHASHSEED": seed})
+            self._process = subprocess.Popen(stdin=subprocess.PIPE, **started)
 
     def end(self) -> None:
         if self._process is not None:

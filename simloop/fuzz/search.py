@@ -14,7 +14,6 @@ tried and left out: it found no fault of tests/loopbench sooner.
 import contextlib
 import gc
 import re
-import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import (
     FINISHES,
     SPLIT,
+    UNJUDGED,
     UNLIKE,
     Failure,
     Rules,
@@ -45,8 +45,7 @@ from simloop.fuzz.processes import Twin, cpu_s, failure_alone
 from simloop.fuzz.worlds import base_of, varied, weights_of_family, world_for
 from simloop.kernel.limits import Limits
 from simloop.prove.likeness import first_difference
-from simloop.runs.isolation import can_isolate, isolated
-from simloop.runs.loop import Loop, found, is_made, kept_limits, loop_of, machine_for
+from simloop.runs.loop import found, is_made, kept_limits, loop_of, machine_for
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Declared, Scenario
@@ -143,9 +142,6 @@ _LOOKED_AT = 8
 """Goals are counted in one run of this many."""
 _OBJECTS = 50_000
 _SLOW_S = 0.5
-_TIMED, _DEAR = 4, 3
-"""The runs that are timed before it is chosen whether each gets a process of its own, and how many
-times as long as that a run must take."""
 
 
 class Search:
@@ -161,8 +157,7 @@ class Search:
     catalogue. `twin` is the process that repeats runs. An agent is first played in small worlds, in
     which one circumstance disturbs its course; with `breaches` also in those of a provider that
     breaks the contract of its API. With `isolate`, each run is made in a
-    process of its own; without True or False, those of an agent of the user's own are, if that
-    costs less than a third of them. Raises ScenarioError if `loop` is not a loop, or if it cannot
+    process of its own. Raises ScenarioError if `loop` is not a loop, or if it cannot
     run one of the scenarios.
     """
 
@@ -173,7 +168,7 @@ class Search:
         seed: int = 0,
         scenarios: Sequence[Scenario] = (),
         invariants: Sequence[Invariant] | None = None,
-        isolate: bool | None = None,
+        isolate: bool = False,
         breaches: bool = False,
         declares: Declared | None = None,
         **given: Any,
@@ -186,7 +181,7 @@ class Search:
         chosen = loop_of(_with_limits_of(loop, self._shared), self._given)
         chosen.check()  # one error, and not one for each run
         machine = chosen.machine
-        self._isolation = _isolation_of(chosen, isolate=isolate)
+        self.isolates = isolate
         self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}
         self._abilities = Abilities.of(chosen)._replace(breaches=breaches or machine is not None)
         self.bases = [
@@ -217,6 +212,10 @@ class Search:
     @property
     def is_of_agent(self) -> bool:
         return self._course is not None
+
+    def plain_course(self) -> Sequence[AnyEntry]:
+        """Play the course of an agent, in its first world, and return the entries of that run."""
+        return trial(next(self.worlds(1))[0], UNJUDGED).entries
 
     @property
     def unseen(self) -> Sequence[str]:
@@ -299,11 +298,9 @@ class Search:
         start_s = cpu_s()
         plan, rules = self._next_world()
         world = plan.source
-        isolates = self._isolation.is_chosen
         # The first violation of an agent hides the others, and may be one that its author accepts.
         until = Until.VIOLATION if self._course is None else Until.END
-        with self._isolation.timed():
-            verdict = trial(plan.isolated() if isolates else plan, rules, until)
+        verdict = trial(plan.isolated() if self.isolates else plan, rules, until)
         self.runs += 1
         record = verdict.entries
         failures, found = verdict.every_failure(), self._unlike() if self.number == 1 else []
@@ -313,7 +310,7 @@ class Search:
             run_again(verdict)
             failures = verdict.every_failure()
             if self.twin is not None and self.number % _ELSEWHERE == 0:
-                sent = self.twin.send(self.number, world, record, isolates=isolates)
+                sent = self.twin.send(self.number, world, record, isolates=self.isolates)
                 found += self._found_elsewhere(sent)
         if self._course is not None or self.number % _LOOKED_AT == 0:
             self.goals.add(record)
@@ -379,48 +376,6 @@ class Search:
             rules = Rules(known or only(name), expectations=False)
             return failure_of(plan, rules, twice=twice)
         return failure_alone(plan.by_itself(), "" if self._course is None else name, twice=twice)
-
-
-class _Isolation:
-    """The choice to make each run in a process of its own; `is_chosen` begins false if it waits.
-
-    The first runs are made in this process: they import what the agent imports late, which each
-    fork has then.
-    """
-
-    def __init__(self, *, is_chosen: bool, waits: bool) -> None:
-        self.is_chosen = is_chosen
-        self._waits = waits
-        self._took_s: list[float] = []
-
-    @contextlib.contextmanager
-    def timed(self) -> Iterator[None]:
-        """Choose after some runs, each in such a block."""
-        start_s = cpu_s()
-        yield
-        if self._waits:
-            self._took_s.append(cpu_s() - start_s)
-            if len(self._took_s) == _TIMED:
-                self._waits = False
-                self.is_chosen = _DEAR * _fork_s() < statistics.median(self._took_s)
-
-
-_ISOLATIONS: dict[str, _Isolation] = {}
-"""The choices of this process by the names of the loops: a search may be made anew many times."""
-
-
-def _isolation_of(loop: Loop, *, isolate: bool | None) -> _Isolation:
-    is_agent = loop.is_own and loop.machine is None and loop.program is None
-    if isolate is not None or not is_agent or not can_isolate():
-        return _Isolation(is_chosen=bool(isolate), waits=False)
-    return _ISOLATIONS.setdefault(loop.name, _Isolation(is_chosen=False, waits=True))
-
-
-def _fork_s() -> float:
-    start_s = cpu_s()
-    for _ in range(_TIMED):
-        isolated(int)
-    return (cpu_s() - start_s) / _TIMED
 
 
 @contextlib.contextmanager

@@ -1,11 +1,13 @@
 import concurrent.futures
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+import searching
 from filesizes import file_size_limit
 
 from simloop.errors import CheckFailed, ScenarioError
@@ -21,6 +23,7 @@ from simloop.fuzz.executor import (
     results_of,
 )
 from simloop.fuzz.search import Group, Search
+from simloop.runs import isolation
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +71,7 @@ def test_a_search_for_a_time_ends_when_its_processes_have_computed_so_long() -> 
     due = ranges(seconds=8)
     first = due.take()
     assert first is not None
-    assert first == Range(1, 21, 0.5)
+    assert first == Range(1, 21, 1.0)
     list(due.add(RangeResult(1, 20, cpu_s=7.9), first))
     last = due.take()
     assert last is not None
@@ -191,6 +194,30 @@ def test_a_run_that_computes_for_ever_is_ended_and_a_failure(
     assert (result.ended, found.name) == (True, "finishes")
     assert found.run == result.runs
     assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_the_runs_of_a_range_leave_nothing_in_this_process() -> None:
+    searching._seen.clear()
+    result = play_range(SearchSettings("searching:notes"), Range(1, 61, UNTIMED))
+    assert (result.runs, result.findings) == (60, ())
+    assert len(searching._seen) < 30  # the probe, and what comes before the fork
+
+
+def test_an_agent_that_keeps_something_gets_a_process_for_each_run() -> None:
+    searching._seen.clear()
+    assert play_range(SearchSettings("searching:counts"), Range(1, 61, UNTIMED)).findings == ()
+    in_one = SearchSettings("searching:counts", isolate=False)
+    assert play_range(in_one, Range(1, 61, UNTIMED)).findings
+
+
+def test_ctrl_c_in_the_fork_of_a_range_keeps_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(isolation, "_read", interrupted)
+    result = play_range(SearchSettings("searching:notes"), Range(1, sys.maxsize, 60.0))
+    assert (result.first, result.ended, result.findings) == (1, True, ())
 
 
 class Dying(concurrent.futures.Executor):

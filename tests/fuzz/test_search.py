@@ -1,15 +1,12 @@
-import os
 from typing import Any, ClassVar
 
 import pytest
 import searching
 from oracle.machines import limits_enforced
-from searching import asks, plain
 
 from simloop import Reply, Scenario, ScenarioError, UserMessage, World
 from simloop.check.invariants.agents import agent_respects_its_limits
 from simloop.check.trial import Failure
-from simloop.fuzz import search
 from simloop.fuzz.search import FoundFailures, Group, Search
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition
@@ -242,20 +239,3 @@ def test_another_rule_or_another_shape_is_another_finding() -> None:
 def test_runs_in_processes_of_their_own_keep_nothing() -> None:
     searching._seen.clear()
     assert not list(Search("searching:remembers", isolate=True).run(runs=9))
-
-
-@pytest.mark.parametrize(("cost_s", "is_chosen"), [(0.0, True), (60.0, False)])
-def test_a_search_isolates_runs_where_that_is_cheap(
-    monkeypatch: pytest.MonkeyPatch, *, cost_s: float, is_chosen: bool
-) -> None:
-    monkeypatch.setattr(search, "_ISOLATIONS", {})
-    monkeypatch.setattr(search, "_fork_s", lambda: cost_s)
-    processes = []
-
-    @plain
-    async def tells_its_process(prompt: str, world: World) -> str:
-        processes.append(os.getpid())
-        return await asks(prompt, world)
-
-    list(Search(tells_its_process).run(runs=7))
-    assert len(processes) == (4 if is_chosen else 8)  # one world has two prompts

@@ -73,6 +73,21 @@ async def remembers(prompt: str, world: World) -> str:
 
 
 @plain
+async def counts(prompt: str, world: World) -> str:
+    """Tell the model the number of the run in this process, and break off after 30."""
+    _seen.append(prompt)
+    assert len(_seen) < 30
+    return await asks(f"{len(_seen)}: {prompt}", world)
+
+
+@plain
+async def notes(prompt: str, world: World) -> str:
+    """Keep each prompt, and never look at it again."""
+    _seen.append(prompt)
+    return await asks(prompt, world)
+
+
+@plain
 async def prints(prompt: str, world: World) -> str:
     print(prompt)  # noqa: T201 - what it is about
     return await asks(prompt, world)
