@@ -131,6 +131,8 @@ class _Search:
         self._fixed: Tree = {"declares": self._best.pop("declares", None)}
         self._text = json.dumps(self._best)
         self._tried: set[str] = {self._text}
+        last = (self._best.get("model") or [_LAST["model"]])[-1]
+        self._last = last if last.get("times") == "always" else _LAST["model"]
         self._answers = self.failure.name == FINISHES and scenario.model[-1:] == [LAST]
 
     def scenario(self) -> Scenario:
@@ -160,7 +162,14 @@ class _Search:
             self._accept(with_planned_faults(self._best, record))
 
     def let_it_end(self) -> None:
-        """Add good replies if none are left: a loop without the fault needs them to end."""
+        """Add good replies if none are left: a loop without the fault needs them to end.
+
+        An agent may end before it needs one, as in a deadlock, and its last reply may be an object.
+        """
+        if self.plan.loop.machine is None and self.failure.name != EXPECTATION:
+            replies = self._best.get("model", [])
+            if not replies or replies[-1].get("times") != "always" or "when" in replies[-1]:
+                self._accept({**self._best, "model": [*replies, self._last]})
         for _ in _LAST:
             scenario = self.scenario().model_copy(update={"max_transitions": _AFTERWARDS})
             with suppress(ScenarioError):

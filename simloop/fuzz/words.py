@@ -49,7 +49,8 @@ def _script(replies: Sequence[Reply], known: Sequence[Reply]) -> Iterator[str]:
         for place, reply in enumerate(replies[start:stop], first) if what != "equal" else ():
             at = min(place, max(first, end - 1))
             change = _change(reply, known[at] if at < len(known) else None)
-            yield from _reply(reply) if reply.when else [f"request {at + 1}{change}"]
+            if reply.when or change:
+                yield from _reply(reply) if reply.when else [f"request {at + 1}{change}"]
         if (kept := first + stop - start) < end:
             yield f"without request{f's {kept + 1} to' if end - kept > 1 else ''} {end}"
 
@@ -58,7 +59,8 @@ def _change(reply: Reply, asked: Reply | None) -> str:
     is_same = asked is not None and (reply.say, reply.call) == (asked.say, asked.call)
     if is_same and reply.lost == "mid-output":
         return " is cut in the middle"
-    return f": {(_end(reply) if is_same else '') or ', '.join(_reply(reply))}"
+    words = (_end(reply) if is_same else "") or ", ".join(_reply(reply))
+    return f": {words}" if words else ""
 
 
 def world_in_words(scenario: Scenario) -> str:
