@@ -503,6 +503,8 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
     for name in base.services:
         act = _disturbed("services", name, _REFUSAL, with_fault, 4)
         yield Circumstance(f"{name} refuses", act)
+        waits = _disturbed("services", name, _WAIT, with_fault, 2)
+        yield Circumstance(f"{name} asks for a wait", waits)
         hour = _disturbed("services", name, _HOUR, with_fault, 1)
         yield Circumstance(f"an hour of {name}", hour)
     for name, given in base.programs.items():
@@ -545,6 +547,9 @@ def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], Non
 
 
 _HOUR = faults.SiteFault("service.hour", faults.Stage.LATE, {"takes": "1h"})
+_WAIT = faults.SiteFault(
+    "service.429", faults.Stage.INSTEAD, {"status": 429, "headers": {"retry-after": "7"}}
+)
 _REFUSAL = faults.SiteFault(
     "service.422", faults.Stage.INSTEAD, {"status": 422, "json": {"detail": "refused"}}
 )

@@ -196,6 +196,7 @@ class ServiceReply(Entry, frozen=True, gc=False):
     status: Count  # 0 if no reply began
     body: str = ""
     failure: str = ""  # refused, lost, timed-out or closed (by the client)
+    retry_after: str = ""  # the header, if the service asks for a wait
 
 
 class ProgramStarted(Entry, frozen=True, gc=False):

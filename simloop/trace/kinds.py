@@ -154,7 +154,8 @@ def _refused(entry: entries.Refused) -> Lines:
 
 def _service_reply(entry: entries.ServiceReply) -> Lines:
     status = f"status {entry.status}" if entry.status else ""
-    words = ", ".join(filter(None, [status, entry.failure.replace("-", " ")]))
+    asked = f"Retry-After {entry.retry_after}" if entry.retry_after else ""
+    words = ", ".join(filter(None, [status, asked, entry.failure.replace("-", " ")]))
     return (("reply", f"{words}{f': {entry.body}' if entry.body else ''} [#{entry.request}]"),)
 
 

@@ -257,14 +257,23 @@ class ServicesPort(Struct, eq=False):
         """Record a reply all of whose body is there."""
         body = reply.body.data or b""
         self.count(number, len(body))
-        self.record_reply(number, reply.status, body, len(body))
+        asked = dict(reply.headers).get("retry-after", "")
+        self.record_reply(number, reply.status, body, len(body), asked=asked)
 
     def record_reply(
-        self, number: int, status: int, body: bytes, size: int, failure: str = ""
+        self,
+        number: int,
+        status: int,
+        body: bytes,
+        size: int,
+        *,
+        failure: str = "",
+        asked: str = "",
     ) -> None:
         """Record the end of a reply, whose body is of `size` bytes and begins with `body`."""
         told = shown(body[: MOST_RECORDED + 1], size)
-        self.recorder.record(entries.ServiceReply, number, status, told, failure)
+        asked = writable(asked[:MOST_RECORDED])
+        self.recorder.record(entries.ServiceReply, number, status, told, failure, asked)
 
     async def aclose(self) -> None:
         for *_, service in chain(*self._services.values()):
@@ -437,7 +446,7 @@ class _RecordedCourse(ReplyCourse):
         if not self._is_recorded:
             self._is_recorded = True
             told = self._status, b"".join(self._kept), self._size
-            self._port.record_reply(self._number, *told, failure)
+            self._port.record_reply(self._number, *told, failure=failure)
 
     async def wait(self) -> None:
         if self._late_ns:

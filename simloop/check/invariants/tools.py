@@ -19,13 +19,10 @@ from simloop.trace.entries import (
     Answered,
     CallRenamed,
     Ended,
-    ProgramEnded,
-    ProgramOutput,
     ProgramStarted,
     Prompt,
     Queued,
     Request,
-    ServiceReply,
     ServiceRequest,
     StopRequested,
     ToolCall,
@@ -33,15 +30,10 @@ from simloop.trace.entries import (
     ToolStarted,
 )
 from simloop.trace.facts import MAY_ACT
-from simloop.trace.kinds import clock
 from simloop.world.tools import canonical_json, validator_of
 
-_REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
-_CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
-_LOST = frozenset({"lost", "timed-out", "refused"})
-_BROKEN_SERVICE = 500
-_SOON_NS = 10 * 1_000_000_000  # less than a timeout of an agent
+CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+SOON_NS = 10 * 1_000_000_000  # less than a timeout of an agent
 _CLEAR = 4
 """The length in characters from which a result is hardly that of two tools by chance."""
 _LONG = 1_000
@@ -155,68 +147,6 @@ def _bare(text: str) -> str:
     return "".join(text.split())
 
 
-@of_agents(
-    "A request that a service refuses is not sent again, unless the model calls a tool again.",
-    "BUGS.md C7, B15", sees=[Request, ServiceRequest, ServiceReply], begins=[ServiceRequest],
-)  # fmt: skip
-def refused_changes_not_repeated(_: Subject) -> Watch:
-    """A service refuses by a status that tells of the request, and not of itself or of the rate."""
-    sent: dict[int, ServiceRequest] = {}
-    refused: dict[tuple[str, str, str, str], int] = {}
-    while True:
-        entry = yield
-        if type(entry) is Request:
-            refused.clear()
-        elif type(entry) is ServiceReply:
-            first = sent.pop(entry.request, None)
-            if first is not None and entry.status in _REFUSALS:
-                refused[_what(first)] = entry.status
-        else:
-            sent[entry.number] = entry
-            status = refused.get(_what(entry))
-            if status is not None and entry.method in _CHANGING:
-                what = f"{entry.method} {entry.service}{entry.path}"
-                return f"{what} is sent again as request {entry.number} after status {status}"
-
-
-@invariant(
-    "A request that changes a service is not sent again after it failed with an unknown end, "
-    "unless both have one Idempotency-Key.",
-    "BUGS.md C10, C13, D9",
-    sees=[Request, ServiceRequest, ServiceReply],
-    needs=[Need.AGENT, Need.MUTATING],
-    begins=[ServiceRequest],
-)
-def uncertain_changes_not_repeated(subject: Subject) -> Watch:
-    """The service may have acted on the first one. Each call of the model may make a request."""
-    sent: dict[int, ServiceRequest] = {}
-    uncertain: list[ServiceRequest] = []
-    while True:
-        entry = yield
-        if type(entry) is Request:
-            sent, uncertain = {}, []
-        elif type(entry) is ServiceReply:
-            first = sent.pop(entry.request, None)
-            if first is not None and entry.failure in _UNCERTAIN:
-                uncertain.append(first)
-        elif entry.service in (subject.mutating or ()) and entry.method in _CHANGING:
-            sent[entry.number] = entry
-            tries = {_key(first) for first in uncertain if _what(first) == _what(entry)}
-            replies = subject.facts.last_replies()
-            calls = Counter(call.name for reply in replies for call in reply.calls)
-            if _key(entry) not in tries and len(tries) >= max(calls.values(), default=1):
-                what = f"{entry.method} {entry.service}{entry.path}"
-                return f"{what} is sent again as request {entry.number} to a service"
-
-
-def _key(request: ServiceRequest) -> str | int:
-    return request.once or request.number
-
-
-def _what(request: ServiceRequest) -> tuple[str, str, str, str]:
-    return request.service, request.method, request.path, request.body
-
-
 @invariant(
     "A tool runs only for a call of the model, with the name and the arguments of the call.",
     "BUGS.md D9, D11, D14",
@@ -305,7 +235,7 @@ def _sent_for_wrong_values(subject: Subject, entry: ServiceRequest) -> str:
     if spec is None or entry.service not in (subject.mutating or ()):
         return ""
     given, schema = json_value(calls[0].arguments), json_value(bytes(spec.parameters).decode())
-    if entry.method not in _CHANGING or calls[0].id in facts.ran or not isinstance(given, dict):
+    if entry.method not in CHANGING or calls[0].id in facts.ran or not isinstance(given, dict):
         return ""
     any_keys = canonical_json({**schema, "required": [], "additionalProperties": True})
     if validator_of(any_keys, spec.name).is_valid(given):
@@ -480,61 +410,6 @@ def tells(text: str) -> bool:
     return any(word in text.lower() for word in _OF_FAILURES)
 
 
-@of_agents(
-    "The model is told of a program or a service that fails and says nothing of it itself.",
-    "BUGS.md D8, D16",
-    sees=[
-        Prompt,
-        Queued,
-        StopRequested,
-        ProgramStarted,
-        ProgramOutput,
-        ProgramEnded,
-        ServiceReply,
-        MainRequest,
-    ],
-    begins=[ProgramStarted, ServiceReply],
-)
-def failed_programs_told(subject: Subject) -> Watch:
-    """A result that is what the program has printed, and no more, looks like that of a success.
-
-    So does a result without any word of a failure, if the last that its tool did was lost.
-    """
-    printed: dict[int, str] = {}
-    failed: dict[str, int] = {}
-    lost = ""
-    while True:
-        entry = yield
-        if type(entry) in {Prompt, Queued, StopRequested}:
-            lost = ""
-        elif type(entry) is ServiceReply:
-            why = f"failed: {entry.failure}" if entry.failure else f"has status {entry.status}"
-            is_lost = entry.failure in _LOST or entry.status >= _BROKEN_SERVICE
-            lost = f"its last request to a service {why}" if is_lost else ""
-        elif type(entry) is ProgramStarted:
-            printed[entry.number], lost = "", ""
-        elif type(entry) is ProgramOutput:
-            printed[entry.program] = printed.get(entry.program, "") + entry.text
-        elif type(entry) is ProgramEnded:
-            text = printed.pop(entry.program, "").strip()
-            lost = "its program was ended by a signal" if entry.exit < 0 else ""
-            if entry.exit and text and not tells(text):
-                failed[text] = entry.exit
-        else:
-            for call_id, message in subject.results.items():
-                if status := failed.get(message.text.strip()):
-                    return (
-                        f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
-                        f"and the program ended with exit status {status}"
-                    )
-                if lost and len(subject.results) == 1 and not (
-                    message.is_error or tells(message.text)
-                ):  # fmt: skip
-                    return f"request {entry.number} has {message.text!r:.60}, and {lost}"
-            failed.clear()
-            lost = ""
-
-
 @invariant(
     "A tool ends before its call is answered in a request.", "BUGS.md D4, D8, D10",
     sees=[Prompt, ToolStarted, ToolResult, Answered, MainRequest, Ended], begins=[ToolStarted],
@@ -579,62 +454,6 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A tool of an agent, its programs and its requests take no longer than the timeout that the "
-    "agent declares.",
-    "BUGS.md B3, D8",
-    sees=[
-        Prompt,
-        ToolStarted,
-        ToolResult,
-        ProgramStarted,
-        ProgramEnded,
-        ServiceRequest,
-        ServiceReply,
-        MainRequest,
-        Ended,
-    ],
-    needs=[Need.AGENT, Need.TOOL_TIMEOUT],
-    begins=[ToolStarted, ProgramStarted, ServiceRequest],
-)
-def tools_broken_off_in_time(subject: Subject) -> Watch:
-    """The call is answered by then, even where the tool goes on; it may take a moment to end.
-
-    A tool that is broken off leaves no end; it has ended when a later one starts.
-    """
-    most_ns = subject.tool_timeout or 0
-    running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
-    started_ns: list[int] = []
-    while True:
-        entry = yield
-        kind, due = type(entry), list[object]()
-        if kind is ToolStarted or kind is ProgramStarted:
-            running[entry.call_id if kind is ToolStarted else entry.number] = entry
-            started_ns.append(entry.at_ns)
-        elif kind is ServiceRequest:
-            if any(reply.calls for reply in subject.facts.last_replies()):
-                running[kind, entry.number] = entry
-        elif kind is ServiceReply:
-            due = [(ServiceRequest, entry.request)]
-        elif kind is ToolResult:
-            due = [entry.call_id]
-        elif kind is ProgramEnded:
-            due = [entry.program]
-        elif kind is Request:
-            due = [*subject.results]
-        elif kind is Ended:
-            due = [*running]
-        else:
-            running.clear()
-        is_seen = kind in (ToolResult, ProgramEnded, ServiceReply)
-        for start in [running.pop(each) for each in due if each in running]:
-            later = [] if is_seen else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
-            took_ns = min(later, default=entry.at_ns) - start.at_ns
-            if took_ns > most_ns + _SOON_NS:
-                declared = f"the agent declares a tool_timeout of {clock(most_ns)}"
-                return f"{described(start)} takes {clock(took_ns)}, and {declared}"
-
-
-@invariant(
     "The end of one tool does not cancel another tool of the same reply.",
     "BUGS.md D3, D4, D15",
     sees=[Prompt, StopRequested, Queued, ToolStarted, ToolResult, MainRequest],
@@ -659,7 +478,7 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
         elif kind is Request:
             answered = subject.results
             for call_id, start in () if stopped or interrupted else running.items():
-                is_soon = start.at_ns <= ended_ns == entry.at_ns < start.at_ns + _SOON_NS
+                is_soon = start.at_ns <= ended_ns == entry.at_ns < start.at_ns + SOON_NS
                 if call_id in answered and is_soon and not start.in_thread:
                     return f"{described(start)} was ended when another tool of its batch ended"
             running = {each: start for each, start in running.items() if each not in answered}

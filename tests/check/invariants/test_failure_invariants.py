@@ -5,17 +5,21 @@ from msgspec import Raw
 from recording import Recording, returned, said
 
 from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.outside import (
+    failed_programs_told,
+    refused_changes_not_repeated,
+    services_not_pressed,
+    slow_programs_ended,
+)
 from simloop.check.invariants.requests import (
     no_failure_in_place_of_the_history,
     prompt_and_tools_kept,
 )
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import (
-    failed_programs_told,
     failures_told,
     no_arguments_invented,
     no_result_of_other_arguments,
-    refused_changes_not_repeated,
     sent_result_matches_tool_result,
 )
 from simloop.check.invariants.user import conversation_kept_between_prompts
@@ -62,6 +66,23 @@ def booked(status: int, method: str = "POST") -> Recording:
     return run
 
 
+def pressed(*waits_s: float, calls: tuple[str, ...] = ("a",), retry_after: str = "") -> Recording:
+    """Requests to a service that is down, or asks for a wait; each comes some seconds later."""
+    run = asked().replied("", *calls)
+    for number, wait_s in enumerate((0, *waits_s), 1):
+        run.after(wait_s).add(entries.ServiceRequest, number, "https://b.example", "GET", "/b")
+        status = 429 if retry_after else 503
+        run.add(entries.ServiceReply, number, status, retry_after=retry_after)
+    return run
+
+
+def given_up(text: str, *, ends: bool = False) -> Recording:
+    run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("pytest", "-q"))
+    if ends:
+        run.add(entries.ProgramEnded, 1, -9)
+    return sent(run, text).add(entries.LeftBehind, "program", "pytest", "bot.py:9 in look")
+
+
 def paying() -> Recording:
     """A run in which a tool calls a function of its own that fails."""
     run = asked().replied("", "a").started("own-1", name="pay")
@@ -104,6 +125,12 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "is cut to 'seen by'"),
     (sent_result_matches_tool_result, sent(looked('{"seen":[1,2]}'), '{"seen": [1'), "is cut to"),
     (refused_changes_not_repeated, booked(422), "is sent again as request 2 after status 422"),
+    (services_not_pressed, pressed(0, 0, 0), "as request 4: retry 3 in a row without a wait"),
+    (services_not_pressed, pressed(1, retry_after="7"),
+     "request 2 after 1.000s, and the service asks for 7.000s"),
+    (services_not_pressed, pressed(1, retry_after="Thu, 01 Jan 2026 00:00:09 GMT"), "asks for 9"),
+    (slow_programs_ended, given_up("It timed out."),
+     "the program pytest -q goes on at the end of the run, and the model is told 'It timed out.'"),
     (no_arguments_invented, ordered("{}", '{"sum":1}'), "the call has no 'sum'"),
     (no_arguments_invented, ordered('{"to":', '{"sum":1}'), "the call has no 'sum'"),
     (prompt_and_tools_kept,
@@ -148,6 +175,14 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed\nexit status 3")),
     (failed_programs_told, sent(printed("1 failed\n", 1), "1 failed\n")),
     (sent_result_matches_tool_result, sent(looked("seen"), "I have seen it")),
+    (services_not_pressed, pressed(0, 0)),
+    (services_not_pressed, pressed(0, 1, 0, 0)),
+    (services_not_pressed, pressed(0, 0, 0, calls=("a", "b"))),
+    (services_not_pressed, pressed(7, retry_after="7")),
+    (services_not_pressed, pressed(9, retry_after="soon")),
+    (services_not_pressed, pressed(9, retry_after="90")),
+    (slow_programs_ended, given_up("It runs in the background.")),
+    (slow_programs_ended, given_up("It timed out.", ends=True)),
     (refused_changes_not_repeated, booked(503)),
     (refused_changes_not_repeated, booked(404, "GET")),
     (no_arguments_invented, ordered('{"sum":"1"}', '{"sum":1}')),

@@ -14,6 +14,10 @@ from recording import Recording, of_machine, returned, said
 
 from simloop import Scenario, ScriptedTool, Simulation
 from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.outside import (
+    tools_broken_off_in_time,
+    uncertain_changes_not_repeated,
+)
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import (
     changes_made_once,
@@ -27,8 +31,6 @@ from simloop.check.invariants.tools import (
     tool_arguments_fit_the_schema,
     tool_ends_before_its_answer,
     tool_runs_at_most_once,
-    tools_broken_off_in_time,
-    uncertain_changes_not_repeated,
 )
 from simloop.messages import FinishReason, Message, ToolSpec, UserMessage
 from simloop.trace import entries

@@ -1,0 +1,264 @@
+"""Invariants on what tools do outside: the programs that they start, and requests to services.
+
+simloop may not see which tool does it, so a request or a program belongs to the newest reply.
+"""
+
+from collections import Counter
+
+from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
+from simloop.check.invariants.subject import MainRequest, Subject
+from simloop.check.invariants.tools import CHANGING, SOON_NS, described, tells
+from simloop.kernel.retry import retry_after_ns
+from simloop.messages import Fault
+from simloop.trace.entries import (
+    Ended,
+    LeftBehind,
+    ProgramEnded,
+    ProgramOutput,
+    ProgramStarted,
+    Prompt,
+    Queued,
+    Request,
+    ServiceReply,
+    ServiceRequest,
+    StopRequested,
+    ToolResult,
+    ToolStarted,
+)
+from simloop.trace.kinds import clock
+from simloop.virtual.clock.instants import EPOCH_NS
+
+_WORK = (ProgramStarted, ProgramEnded, ServiceRequest, ServiceReply)
+_REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
+_UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
+_LOST = frozenset({"lost", "timed-out", "refused"})
+_RATE_LIMIT, _BROKEN_SERVICE = 429, 500
+_NS_PER_MS = 1_000_000
+_MINUTE_NS = 60_000 * _NS_PER_MS
+_OF_TIMEOUTS = ("timeout", "timed", "too long", "too slow", "not end", "not finish", "gave up")
+_AT_ONCE = 3  # retries in a row without a wait
+
+
+@of_agents(
+    "A request that a service refuses is not sent again, unless the model calls a tool again.",
+    "BUGS.md C7, B15", sees=[Request, ServiceRequest, ServiceReply], begins=[ServiceRequest],
+)  # fmt: skip
+def refused_changes_not_repeated(_: Subject) -> Watch:
+    """A service refuses by a status that tells of the request, and not of itself or of the rate."""
+    sent: dict[int, ServiceRequest] = {}
+    refused: dict[tuple[str, str, str, str], int] = {}
+    while True:
+        entry = yield
+        if type(entry) is Request:
+            refused.clear()
+        elif type(entry) is ServiceReply:
+            first = sent.pop(entry.request, None)
+            if first is not None and entry.status in _REFUSALS:
+                refused[_what(first)] = entry.status
+        else:
+            sent[entry.number] = entry
+            status = refused.get(_what(entry))
+            if status is not None and entry.method in CHANGING:
+                what = f"{entry.method} {entry.service}{entry.path}"
+                return f"{what} is sent again as request {entry.number} after status {status}"
+
+
+@invariant(
+    "A request that changes a service is not sent again after it failed with an unknown end, "
+    "unless both have one Idempotency-Key.",
+    "BUGS.md C10, C13, D9",
+    sees=[Request, ServiceRequest, ServiceReply],
+    needs=[Need.AGENT, Need.MUTATING],
+    begins=[ServiceRequest],
+)
+def uncertain_changes_not_repeated(subject: Subject) -> Watch:
+    """The service may have acted on the first one. Each call of the model may make a request."""
+    sent: dict[int, ServiceRequest] = {}
+    uncertain: list[ServiceRequest] = []
+    while True:
+        entry = yield
+        if type(entry) is Request:
+            sent, uncertain = {}, []
+        elif type(entry) is ServiceReply:
+            first = sent.pop(entry.request, None)
+            if first is not None and entry.failure in _UNCERTAIN:
+                uncertain.append(first)
+        elif entry.service in (subject.mutating or ()) and entry.method in CHANGING:
+            sent[entry.number] = entry
+            tries = {_key(first) for first in uncertain if _what(first) == _what(entry)}
+            replies = subject.facts.last_replies()
+            calls = Counter(call.name for reply in replies for call in reply.calls)
+            if _key(entry) not in tries and len(tries) >= max(calls.values(), default=1):
+                what = f"{entry.method} {entry.service}{entry.path}"
+                return f"{what} is sent again as request {entry.number} to a service"
+
+
+def _key(request: ServiceRequest) -> str | int:
+    return request.once or request.number
+
+
+def _what(request: ServiceRequest) -> tuple[str, str, str, str]:
+    return request.service, request.method, request.path, request.body
+
+
+@of_agents(
+    "An agent waits as long as a service asks before it sends a request again, and before a third "
+    "retry in any case.",
+    "BUGS.md A11, C1, C3",
+    sees=[Request, ServiceRequest, ServiceReply],
+    begins=[ServiceRequest],
+)
+def services_not_pressed(subject: Subject) -> Watch:
+    """Only within the work for one call: the model may ask again at once.
+
+    A Retry-After of over a minute is not judged.
+    """
+    sent: dict[int, ServiceRequest] = {}
+    failed: dict[tuple[str, str, str, str], ServiceReply] = {}
+    at_once: Counter[tuple[str, str, str, str]] = Counter()
+    while True:
+        entry = yield
+        if type(entry) is Request:
+            sent, failed = {}, {}
+            at_once.clear()
+        elif type(entry) is ServiceReply:
+            first = sent.pop(entry.request, None)
+            has_failed = entry.failure in _LOST or entry.status >= _BROKEN_SERVICE
+            if first is not None and (has_failed or entry.status == _RATE_LIMIT):
+                failed[_what(first)] = entry
+        else:
+            sent[entry.number], what = entry, _what(entry)
+            reply = failed.pop(what, None)
+            if reply is None or sum(len(each.calls) for each in subject.facts.last_replies()) > 1:
+                continue
+            asked = Fault("", headers=(("retry-after", reply.retry_after),))
+            least_ns = retry_after_ns(asked, EPOCH_NS + reply.at_ns) or 0
+            waited_ns = entry.at_ns - reply.at_ns
+            again = f"{described(entry)} is sent again as request {entry.number}"
+            if waited_ns + _NS_PER_MS < least_ns <= _MINUTE_NS:
+                return (
+                    f"{again} after {clock(waited_ns)}, and the service asks for {clock(least_ns)}"
+                )
+            at_once[what] = 0 if waited_ns else at_once[what] + 1
+            if at_once[what] >= _AT_ONCE:
+                return f"{again}: retry {at_once[what]} in a row without a wait"
+
+
+@of_agents(
+    "A program does not go on after the model is told that it took too long.",
+    "BUGS.md D4, D8",
+    sees=[Prompt, ProgramStarted, ProgramEnded, MainRequest, LeftBehind],
+    begins=[ProgramStarted],
+)
+def slow_programs_ended(subject: Subject) -> Watch:
+    """The model may start it again, beside the first one. A program in the background may go on."""
+    running: dict[int, ProgramStarted] = {}
+    given_up: dict[int, str] = {}
+    while True:
+        entry = yield
+        if type(entry) is ProgramStarted:
+            running[entry.number] = entry
+        elif type(entry) is ProgramEnded:
+            running.pop(entry.program, None)
+        elif type(entry) is Prompt:
+            running, given_up = {}, {}
+        elif type(entry) is Request:
+            texts = [message.text for message in subject.results.values()]
+            if len(texts) == 1 and any(word in texts[0].lower() for word in _OF_TIMEOUTS):
+                given_up |= dict.fromkeys(running, texts[0])
+        else:
+            for number in [each for each in running if each in given_up]:
+                goes_on = f"{described(running[number])} goes on at the end of the run"
+                return f"{goes_on}, and the model is told {given_up[number]!r:.80}"
+
+
+@of_agents(
+    "The model is told of a program or a service that fails and says nothing of it itself.",
+    "BUGS.md D8, D16",
+    sees=[Prompt, Queued, StopRequested, ProgramOutput, *_WORK, MainRequest],
+    begins=[ProgramStarted, ServiceReply],
+)
+def failed_programs_told(subject: Subject) -> Watch:
+    """A result that is what the program has printed, and no more, looks like that of a success.
+
+    So does a result without any word of a failure, if the last that its tool did was lost.
+    """
+    printed: dict[int, str] = {}
+    failed: dict[str, int] = {}
+    lost = ""
+    while True:
+        entry = yield
+        if type(entry) in {Prompt, Queued, StopRequested}:
+            lost = ""
+        elif type(entry) is ServiceReply:
+            why = f"failed: {entry.failure}" if entry.failure else f"has status {entry.status}"
+            is_lost = entry.failure in _LOST or entry.status >= _BROKEN_SERVICE
+            lost = f"its last request to a service {why}" if is_lost else ""
+        elif type(entry) is ProgramStarted:
+            printed[entry.number], lost = "", ""
+        elif type(entry) is ProgramOutput:
+            printed[entry.program] = printed.get(entry.program, "") + entry.text
+        elif type(entry) is ProgramEnded:
+            text = printed.pop(entry.program, "").strip()
+            lost = "its program was ended by a signal" if entry.exit < 0 else ""
+            if entry.exit and text and not tells(text):
+                failed[text] = entry.exit
+        elif type(entry) is Request:
+            for call_id, message in subject.results.items():
+                if status := failed.get(message.text.strip()):
+                    return (
+                        f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
+                        f"and the program ended with exit status {status}"
+                    )
+                if lost and len(subject.results) == 1 and not (
+                    message.is_error or tells(message.text)
+                ):  # fmt: skip
+                    return f"request {entry.number} has {message.text!r:.60}, and {lost}"
+            failed.clear()
+            lost = ""
+
+
+@invariant(
+    "A tool of an agent, its programs and its requests take no longer than the timeout that the "
+    "agent declares.",
+    "BUGS.md B3, D8",
+    sees=[Prompt, ToolStarted, ToolResult, *_WORK, MainRequest, Ended],
+    needs=[Need.AGENT, Need.TOOL_TIMEOUT],
+    begins=[ToolStarted, ProgramStarted, ServiceRequest],
+)
+def tools_broken_off_in_time(subject: Subject) -> Watch:
+    """The call is answered by then, even where the tool goes on; it may take a moment to end.
+
+    A tool that is broken off leaves no end; it has ended when a later one starts.
+    """
+    most_ns = subject.tool_timeout or 0
+    running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
+    started_ns: list[int] = []
+    while True:
+        entry = yield
+        kind, due = type(entry), list[object]()
+        if kind is ToolStarted or kind is ProgramStarted:
+            running[entry.call_id if kind is ToolStarted else entry.number] = entry
+            started_ns.append(entry.at_ns)
+        elif kind is ServiceRequest:
+            if any(reply.calls for reply in subject.facts.last_replies()):
+                running[kind, entry.number] = entry
+        elif kind is ServiceReply:
+            due = [(ServiceRequest, entry.request)]
+        elif kind is ToolResult:
+            due = [entry.call_id]
+        elif kind is ProgramEnded:
+            due = [entry.program]
+        elif kind is Request:
+            due = [*subject.results]
+        elif kind is Ended:
+            due = [*running]
+        else:
+            running.clear()
+        is_seen = kind in (ToolResult, ProgramEnded, ServiceReply)
+        for start in [running.pop(each) for each in due if each in running]:
+            later = [] if is_seen else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
+            took_ns = min(later, default=entry.at_ns) - start.at_ns
+            if took_ns > most_ns + SOON_NS:
+                declared = f"the agent declares a tool_timeout of {clock(most_ns)}"
+                return f"{described(start)} takes {clock(took_ns)}, and {declared}"
