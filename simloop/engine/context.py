@@ -9,16 +9,10 @@ from collections.abc import Container, Iterable, Sequence
 
 from msgspec import Struct
 
+from simloop import messages as values
 from simloop.engine import model_calls, user_code
 from simloop.kernel.policies import Compaction, TokenEstimator, message_tokens
-from simloop.messages import (
-    AssistantMessage,
-    FinishReason,
-    Message,
-    SummaryMessage,
-    ToolMessage,
-    UserMessage,
-)
+from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage, UserMessage
 from simloop.trace import entries, requests
 from simloop.trace.recorder import Recorder
 from simloop.world.model_port import ModelPort
@@ -89,7 +83,7 @@ class Cut(Struct, frozen=True):
     at: int
 
     def with_summary(self, text: str) -> tuple[Message, ...]:
-        return (*self.kept[: self.at], SummaryMessage(text), *self.kept[self.at :])
+        return (*self.kept[: self.at], values.SummaryMessage(text), *self.kept[self.at :])
 
 
 def turns_of(messages: Sequence[Message]) -> list[list[Message]]:
@@ -117,7 +111,7 @@ def plan_cut(history: History, policy: Compaction, *, forced: bool, down_to: int
     for index, turn in enumerate(turns[: max(0, len(turns) - keep_turns)]):
         if down_to is not None and tokens <= down_to:
             break
-        lasting = down_to is not None and isinstance(turn[0], SummaryMessage)
+        lasting = down_to is not None and isinstance(turn[0], values.SummaryMessage)
         if index != newest_user and not lasting:
             going.add(index)
             tokens -= sum(message_tokens(message, history.estimate) for message in turn)
@@ -162,7 +156,7 @@ class Compactor(Struct, eq=False):
         elif len(history.messages) <= most:
             return False
         removed = plan_cut(history, self._policy, forced=False, down_to=None).removed
-        if any(not isinstance(message, SummaryMessage) for message in removed):
+        if any(not isinstance(message, values.SummaryMessage) for message in removed):
             return True
         if not self.reported:
             self.reported = True

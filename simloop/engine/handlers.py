@@ -42,11 +42,8 @@ _STOPPED = {
 }
 _INTERRUPTED, _TOOL_CALLS = FinishReason.INTERRUPTED, FinishReason.TOOL_CALLS
 _USELESS = {
-    FinishReason.INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),
-    FinishReason.TOOL_CALLS: (
-        ErrorClass.MISSING_CALLS,
-        "the reply announced tool calls and has none",
-    ),
+    _INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),
+    _TOOL_CALLS: (ErrorClass.MISSING_CALLS, "the reply announced tool calls and has none"),
 }
 # Signals without text or numbers are built once: every round delivers them.
 _STEP_CLOSED, _TOOLS_RETURNED = signals.StepClosed(), signals.ToolsReturned()
@@ -229,17 +226,12 @@ class EffectHandlers:
         self._failed_tries += [said, *self._tool_calls.answered()]
 
     async def _back_off(self, effect: effects.Backoff) -> Signal:
-        settings = self._settings
-        now_ns = EPOCH_NS + settings.clock_skew_ns + self._loop.now_ns
+        settings, fault = self._settings, self._fault
+        retry, now_ns = settings.retry, EPOCH_NS + settings.clock_skew_ns + self._loop.now_ns
         draw = settings.seeds.stream("retry-jitter").random()
-        delay_ns = settings.retry.delay_ns(effect.failures, self._fault, now_ns=now_ns, draw=draw)
-        asked = (
-            self._fault is not None
-            and retry_after_ns(self._fault, now_ns) is not None
-            and not (
-                isinstance(settings.retry, StatusRetry) and not settings.retry.honours_retry_after
-            )
-        )
+        delay_ns = retry.delay_ns(effect.failures, fault, now_ns=now_ns, draw=draw)
+        ignores = isinstance(retry, StatusRetry) and not retry.honours_retry_after
+        asked = fault is not None and not ignores and retry_after_ns(fault, now_ns) is not None
         self._cancellation.polls = effect.polls  # before the entry, at which a trigger may abort
         self._recorder.record(entries.Backoff, effect.failures, delay_ns, self._error, asked)
         if not effect.polls:

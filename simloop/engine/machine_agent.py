@@ -154,9 +154,8 @@ class MachineAgent:
 
     def _ended(self, state: Any) -> Ending:
         handlers = self._handlers
-        message = handlers.message or state.outcome.message(
-            errors=self._run.error_count, cause=handlers.cause
-        )
+        errors, cause = self._run.error_count, handlers.cause
+        message = handlers.message or state.outcome.message(errors=errors, cause=cause)
         if state.outcome is Outcome.COMPLETED or handlers.text_first:
             message = handlers.said or (message if handlers.text_first else "")
         return Ending(state.outcome, state.limit, message, handlers.text, self._counters)

@@ -337,13 +337,11 @@ class ToolCalls:
             self._ending.add(index)
         details = None if result.details is None else details_of(result, recorder)
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-        entry = entries.Answered(
-            seq, at_ns, call.id, call.name, text, result.is_error, ran, details
-        )
+        made = entries.Answered(seq, at_ns, call.id, call.name, text, result.is_error, ran, details)
         if ran and not self._hooks.after_tool_call:
-            recorder.append(entry)  # its characters were counted with the entry of the tool
+            recorder.append(made)  # its characters were counted with the entry of the tool
         else:
-            recorder.put(entry, len(text))
+            recorder.put(made, len(text))
 
 
 def _wrong(text: str) -> ToolResult:

@@ -46,16 +46,16 @@ class UserCode(Struct, eq=False):
         """
         loop, cancellation, recorder = self.loop, self.cancellation, self._recorder
         arguments, may_block, ready = (given,), isinstance(given, Blockable), loop.ready
-        begin_hook, keep_changes, record = self.begin, given.keep, recorder.entries
+        begin_hook, accept, record = self.begin, given.keep, recorder.entries
         clock, entry = recorder.clock, entries.Hook
         for hook in hooks:
             if ready or loop.has_due:
                 await asyncio.sleep(0)
             cancellation.check()
             start_ns = loop.now_ns
-            failure = begin_hook("hook", hook, arguments, keep_changes)
+            failure = begin_hook("hook", hook, arguments, accept)
             if type(failure) is Started:
-                failure = await self._wait("hook", hook, failure, keep_changes)
+                failure = await self._wait("hook", hook, failure, accept)
             result, detail = "ok", ""
             if failure is not None:
                 result, detail, words = failure
@@ -95,11 +95,7 @@ class UserCode(Struct, eq=False):
             self._recorder.record(entries.Callback, callback.name, detail)
 
     def begin(
-        self,
-        kind: str,
-        user: UserFunction,
-        arguments: tuple[Any, ...],
-        keep_changes: Callable[[], None],
+        self, kind: str, user: UserFunction, arguments: tuple[Any, ...], accept: Callable[[], None]
     ) -> Any:
         """Call a function up to its first wait; return the rest, a failure, or None at its end."""
         try:
@@ -108,7 +104,7 @@ class UserCode(Struct, eq=False):
                 result = begin(result)
                 if type(result) is Started:
                     return result
-            keep_changes()
+            accept()
         except SimloopError:
             raise  # a wrong script or a deadlock is not the hook's failure
         except asyncio.CancelledError:
@@ -118,14 +114,14 @@ class UserCode(Struct, eq=False):
         return None
 
     async def _wait(
-        self, kind: str, user: UserFunction, started: Started, keep_changes: Callable[[], None]
+        self, kind: str, user: UserFunction, started: Started, accept: Callable[[], None]
     ) -> "HookFailure | None":
         start_ns = self.loop.now_ns
         try:
             with Timeout.after(self.loop, self._isolation.timeout_ms) as timeout:
                 await started
             if not timeout.expired:
-                keep_changes()
+                accept()
                 return None
         except SimloopError:
             raise
@@ -159,14 +155,12 @@ class ParallelHooks(UserCode, eq=False):
     async def fire(self, point: str, hooks: tuple[UserFunction, ...], given: HookInput) -> None:
         """Run the hooks of one point. Stops after a hook or a stretch that blocks the call."""
         for independent, stretch in groupby(hooks, attrgetter("is_independent")):
-            run = self._fire_at_once if independent else super().fire
+            run = self._at_once if independent else super().fire
             await run(point, tuple(stretch), given)
             if _is_decided(given):
                 return
 
-    async def _fire_at_once(
-        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput
-    ) -> None:
+    async def _at_once(self, point: str, hooks: tuple[UserFunction, ...], given: HookInput) -> None:
         """Run each hook in a task and with an input of its own, and wait until all have ended."""
         inputs = [apart(given) for _ in hooks]
         running = RunningTasks(self.loop)

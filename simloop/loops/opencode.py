@@ -105,10 +105,7 @@ LEGAL: machine.LegalMap = {
         **machine.CALL_ENDINGS,
     },
     states.RunningTools: machine.RUNNING_TOOLS,
-    states.ClosingStep: {
-        signals.StepClosed: frozenset({Turning, states.Finished}),
-        **machine.STEP_ENDINGS,
-    },
+    states.ClosingStep: {signals.StepClosed: machine.END | {Turning}, **machine.STEP_ENDINGS},
     states.BackingOff: {
         **machine.row(signals.BackoffElapsed, states.CallingModel),
         signals.AbortRequested: frozenset({states.Halting, states.Finished}),

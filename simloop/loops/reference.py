@@ -80,21 +80,18 @@ class ReferenceOptions(Checked, at="loops.reference"):
 
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
     def policies(self) -> policies.Policies:
-        documented = StatusRetry(
-            by_status=not self.classify_errors, honours_retry_after=self.honour_retry_after
-        )
-        mended = self.classify_errors and self.honour_retry_after
+        by_class, honours = self.classify_errors, self.honour_retry_after
+        documented = StatusRetry(by_status=not by_class, honours_retry_after=honours)
         start: policies.ToolStart = "after-reply" if self.tools_after_reply else "when-called"
-        isolation = policies.HookIsolation()
-        if not self.isolate_hooks:
-            isolation = policies.HookIsolation(on_failure="fail-run", timeout_ms=None)
         return policies.Policies(
-            retry=ExponentialBackoff() if mended else documented,
+            retry=ExponentialBackoff() if by_class and honours else documented,
             tool_execution=policies.ToolExecution(start=start),
-            hook_isolation=isolation,
+            hook_isolation=policies.HookIsolation() if self.isolate_hooks else _FAILING,
             report_failed_tools=self.report_failed_tools,
         )
 
+
+_FAILING = policies.HookIsolation(on_failure="fail-run", timeout_ms=None)
 
 DOCUMENTED = ReferenceOptions(**{field.name: False for field in fields(ReferenceOptions)})
 VERSIONS: Mapping[str, ReferenceOptions] = {"documented": DOCUMENTED}

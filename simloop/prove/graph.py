@@ -19,6 +19,8 @@ from simloop.prove.alphabet import ENDINGS
 T = TypeVar("T")
 Arrow = tuple[Signal, int]
 """A signal, and the node that it leads to."""
+Parent = tuple[int, Signal]
+"""The node before a node, and the signal from there."""
 Weigh = Callable[[tuple[Effect, ...]], int]
 
 _FROM_OUTSIDE = frozenset((*ENDINGS, signals.HookFailed(), signals.CallBlocked()))
@@ -46,11 +48,11 @@ class Graph(Struct):
     runs: list[Run] = field(default_factory=list)
     asked: list[tuple[Effect, ...]] = field(default_factory=list)
     arrows: list[list[Arrow]] = field(default_factory=list)  # the signals that can arrive
-    parents: list[tuple[int, Signal] | None] = field(default_factory=list)  # on a shortest way
+    parents: list[Parent | None] = field(default_factory=list)  # on a shortest way
     ends: dict[int, Finished] = field(default_factory=dict)  # the nodes at which a run is over
     cut: set[int] = field(default_factory=set)  # where a wrong transition was not followed
 
-    def add(self, run: Run, asked: tuple[Effect, ...], parent: tuple[int, Signal] | None) -> int:
+    def add(self, run: Run, asked: tuple[Effect, ...], parent: Parent | None) -> int:
         self.runs.append(run)
         self.asked.append(asked)
         self.arrows.append([])
@@ -191,9 +193,7 @@ def _shortest(graph: Graph, follow: Callable[[Signal], bool]) -> Lasso | None:
     return found
 
 
-def _way_to(
-    came: Callable[[int], tuple[int, Signal] | None], goal: int, start: int = 0
-) -> list[Arrow]:
+def _way_to(came: Callable[[int], Parent | None], goal: int, start: int = 0) -> list[Arrow]:
     way: list[Arrow] = []
     while goal != start and (step := came(goal)) is not None:
         way.append((step[1], goal))
@@ -201,11 +201,9 @@ def _way_to(
     return way[::-1]
 
 
-def _breadth_first(
-    arrows: list[list[Arrow]], start: int, longest: int
-) -> dict[int, tuple[int, Signal]]:
+def _breadth_first(arrows: list[list[Arrow]], start: int, longest: int) -> dict[int, Parent]:
     """Return the nodes up to so many arrows from `start`, to it at most, each as it is reached."""
-    came: dict[int, tuple[int, Signal]] = {}
+    came: dict[int, Parent] = {}
     frontier = [start]
     while start not in came and frontier and longest:
         longest -= 1
