@@ -25,21 +25,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from simloop import errors
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import Chosen, Judge, Violation, all_invariants, choose
 from simloop.check.invariants.subject import Subject
-from simloop.errors import (
-    CannotExpress,
-    CheckFailed,
-    ExpectationFailed,
-    InternalError,
-    InvariantViolated,
-    ReplayDiverged,
-    RunawayRun,
-    ScenarioError,
-    ScriptUnused,
-    SimloopError,
-)
+from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.escape import escape
 from simloop.runs.garbage import settle
 from simloop.runs.options import RunOptions
@@ -102,8 +92,8 @@ class Failure(NamedTuple):
 
     @classmethod
     def of_error(cls, error: BaseException) -> "Failure":
-        name = FINISHES if isinstance(error, RunawayRun) else type(error).__name__
-        text = error.finding() if isinstance(error, CheckFailed) else escape(describe(error))
+        name = FINISHES if isinstance(error, errors.RunawayRun) else type(error).__name__
+        text = error.finding() if isinstance(error, errors.CheckFailed) else escape(describe(error))
         return cls.named(name, text)
 
     @classmethod
@@ -203,7 +193,7 @@ class Verdict(Struct):
 
     @property
     def cannot(self) -> str:
-        found = (error for error in self.errors if isinstance(error, CannotExpress))
+        found = (error for error in self.errors if isinstance(error, errors.CannotExpress))
         return next(("; ".join(error.reasons) for error in found), "")
 
     @property
@@ -228,27 +218,24 @@ class Verdict(Struct):
         # The agent may have swallowed the first error, and another one ended its run.
         cause = self.error and ((self.run and self.run.error) or self.error)
         if cause is not None and self.ended_by is None and not self._compacts_by_design(cause):
-            return self._failure_by(cause)
+            if isinstance(cause, ScenarioError) and cause.key != "loop":
+                raise cause
+            if isinstance(cause, errors.ScriptUnused) and len(cause.others) > 1:
+                # The unmet outcome is more useful than the unused replies.
+                return Failure.named(EXPECTATION, cause.others[1])
+            return Failure.of_error(cause)
         if self.mismatches:
             return Failure.named(EXPECTATION, str(self.mismatches[0]))
         found = next((each for each in self.errors if each is not self.error), None)
         if isinstance(found, ScenarioError):  # about the judging: an unknown name, a failing one
             raise found
-        if isinstance(found, InvariantViolated):
+        if isinstance(found, errors.InvariantViolated):
             return Failure.named(EXPECTATION, found.finding().partition("\n")[0])
         return None if found is None else Failure.of_error(found)
 
-    def _failure_by(self, cause: BaseException) -> Failure:
-        if isinstance(cause, ScenarioError) and cause.key != "loop":
-            raise cause
-        if isinstance(cause, ScriptUnused) and len(cause.others) > 1:
-            # The unmet outcome is more useful than the unused replies.
-            return Failure.named(EXPECTATION, cause.others[1])
-        return Failure.of_error(cause)
-
     def _compacts_by_design(self, cause: BaseException) -> bool:
         """Return whether a run repeats compactions that its machine does not bound (bug B1)."""
-        if self.rules.expectations or not isinstance(cause, RunawayRun):
+        if self.rules.expectations or not isinstance(cause, errors.RunawayRun):
             return False
         machine = None if self.run is None else self.run.loop.machine
         if machine is None or "max_compaction_attempts" in machine.bounds:
@@ -267,7 +254,7 @@ class Verdict(Struct):
             raise self.error
         if self.unmet:
             reproduce = "" if self.run is None else self.run.reproduce
-            raise ExpectationFailed("\n".join(self.failures), reproduce=reproduce)
+            raise errors.ExpectationFailed("\n".join(self.failures), reproduce=reproduce)
         if self.result is not None:
             self.result.check()
         if self.errors:
@@ -333,7 +320,7 @@ def _listen(run: Simulation, judging: Judge, expect: Expect) -> None:
 
     def end(violation: Violation) -> None:
         if violation.name not in known:
-            run.end(InvariantViolated(str(violation)))
+            run.end(errors.InvariantViolated(str(violation)))
 
     judging.tell = end
     run.listen(judging)
@@ -402,7 +389,7 @@ def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[Si
     if found:
         assert verdict.trace is not None
         again = "" if verdict.plan is None else reproduce(verdict.plan, verdict.trace.header.seed)
-        yield InvariantViolated("\n".join(found), reproduce=again)
+        yield errors.InvariantViolated("\n".join(found), reproduce=again)
 
 
 def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Violation, ...]:
@@ -445,7 +432,7 @@ def run_again(verdict: Verdict) -> None:
         lines += () if found is None else found.lines("first run", "second run")
         lines += _apart(plan, trace.header.seed)
         reproduced = reproduce(plan, trace.header.seed)
-        verdict.errors.append(ReplayDiverged("\n".join(lines), reproduce=reproduced))
+        verdict.errors.append(errors.ReplayDiverged("\n".join(lines), reproduce=reproduced))
 
 
 def _let_go(verdict: Verdict) -> None:

@@ -331,7 +331,6 @@ class Provider(_OfTest):
     """The provider of models in the simulation of one test."""
 
     _hint = "only `script` can be used before the body of the test"
-
     _options = WireOptions()
 
     def script(self, *replies: Reply) -> None:
@@ -435,8 +434,7 @@ class Played:
             self.wall_ns += time.perf_counter_ns() - start_ns
             if trace is not None:
                 self.virtual_ns += trace.elapsed_ns
-            if trace is not None and self.keeps_traces:
-                self.kept.append(trace)
+                self.kept += [trace] * self.keeps_traces
 
 
 class SimloopRun(Protocol):

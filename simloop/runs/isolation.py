@@ -91,14 +91,12 @@ def _fork() -> int:
     was_frozen = is_frozen()  # by `settle`, which leaves the objects of this run alone
     if not was_frozen:
         gc.freeze()
+    child = -1  # if none can be forked
     try:
         with warnings.catch_warnings():
             # Of other threads of this process, from Python 3.12 on: the fork uses none of them.
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
-    except BaseException:
-        child = -1
-        raise
     finally:
         if child and not was_frozen:
             gc.unfreeze()

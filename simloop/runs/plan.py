@@ -60,10 +60,8 @@ class Plan:
         try:
             self.loop = loop = loop_of(scenario, given)
             self.scenario = scenario = loop.scenario
-            names, is_agent = (loop.name, loop.judge_as), loop.machine is None
-            self.expected = catalog.expectations(
-                scenario, *names, loop.expect_on, is_agent=is_agent
-            )
+            names = loop.name, loop.judge_as, loop.expect_on
+            self.expected = catalog.expectations(scenario, *names, is_agent=loop.machine is None)
             if scenario.unscripted == "fail" and self.expected.refused is None:
                 self.expected = self.expected.model_copy(update={"refused": []})
             _check_restarts(scenario, loop)
@@ -160,8 +158,13 @@ class Plan:
     @property
     def behaviours(self) -> Mapping[str, ToolBehaviour]:
         """The behaviour in one run of the tools that an agent's own code calls."""
-        # An engine runs the tools of the world alone.
-        return {} if self.loop.machine is not None else behaviours_of(self.scenario.tools)
+        if self.loop.machine is not None:
+            return {}  # an engine runs the tools of the world alone
+        return {
+            name: _behaviour_in_turn(spec) if spec.answers else _behaviour(spec)
+            for name, spec in self.scenario.tools.items()
+            if spec.answers or stated(spec)
+        }
 
     def services(self) -> list[Service]:
         return [make() for make in self._services]
@@ -339,15 +342,6 @@ def stated(spec: ScriptedTool) -> tuple[str, ...]:
     return tuple(name for name in _SETTINGS if fields.differs(spec, name))
 
 
-def behaviours_of(tools: Mapping[str, ScriptedTool]) -> dict[str, ToolBehaviour]:
-    """Return the behaviour of the tools for the case that the agent's own code calls them."""
-    return {
-        name: _behaviour_in_turn(spec) if spec.answers else _behaviour(spec)
-        for name, spec in tools.items()
-        if spec.answers or stated(spec)
-    }
-
-
 def _behaviour_in_turn(spec: ScriptedTool) -> ToolBehaviour:
     turn = _in_turn(spec)
 
@@ -507,13 +501,12 @@ def content_of(scenario: Scenario) -> bytes:
     """
     try:
         # A field that nobody has set is not compared with its default, which takes time.
-        return scenario.model_dump_json(
-            exclude_unset=True, exclude_defaults=True, by_alias=True
-        ).encode()
+        text = scenario.model_dump_json(exclude_unset=True, exclude_defaults=True, by_alias=True)
     except PydanticSerializationError:
         from simloop.scenario.writing import half_of_a_pair  # noqa: PLC0415 - in case of need
 
         raise half_of_a_pair() from None
+    return text.encode()
 
 
 def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: str) -> str:

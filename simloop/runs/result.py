@@ -318,7 +318,7 @@ def _whole(wanted: Sequence[str | SentRequest]) -> list[str | SentRequest]:
     return whole
 
 
-def nearest_of_sent(expect: Expect, trace: LoopTrace) -> Iterator[str]:
+def nearest_sent(expect: Expect, trace: LoopTrace) -> Iterator[str]:
     """Yield which expected request the last one of a run is like, and where it first differs."""
     asked = list(requests(trace.entries))
     known = [
@@ -423,13 +423,11 @@ def _first_stray(
 
 def _after_rest(wanted: Sequence[Any], places: list[int]) -> list[int]:
     """Return the places and those after each `...`, which may match no item."""
-    reached = list(places)
-    for place in places:
-        behind = place
-        while behind < len(wanted) and wanted[behind] == REST:
-            behind += 1
-            reached.append(behind)
-    return list(dict.fromkeys(reached))
+    reached = list(dict.fromkeys(places))
+    for place in reached:  # as it grows
+        if place < len(wanted) and wanted[place] == REST and place + 1 not in reached:
+            reached.append(place + 1)
+    return reached
 
 
 def _roles_fit(wanted: str, got: str) -> bool:
@@ -519,7 +517,7 @@ def _seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
     return found
 
 
-def check_settings_of_tools(scenario: Scenario, loop: str, trace: LoopTrace) -> None:
+def check_tool_settings(scenario: Scenario, loop: str, trace: LoopTrace) -> None:
     """Raise CannotExpress if a tool has settings and the agent runs a function without them."""
     if not scenario.tools:
         return

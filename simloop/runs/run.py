@@ -19,12 +19,7 @@ from simloop.runs.garbage import collected
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan
 from simloop.runs.prompt import Performer, Timetable, end_rest, run_prompt
-from simloop.runs.result import (
-    Result,
-    check_settings_of_tools,
-    mismatches_by_default,
-    nearest_of_sent,
-)
+from simloop.runs.result import Result, check_tool_settings, mismatches_by_default, nearest_sent
 from simloop.runs.scripts import Scripts
 from simloop.scenario.catalog import name_of
 from simloop.scenario.people import Then
@@ -214,7 +209,7 @@ class Simulation:
                 await self.converse()
             finally:
                 await self.scripts.aclose()
-            check_settings_of_tools(self.scenario, self.loop.name, self.trace)
+            check_tool_settings(self.scenario, self.loop.name, self.trace)
             result = self.result()
             self._check_script(result)
         except errors.SimloopError as error:
@@ -238,7 +233,7 @@ class Simulation:
         if isinstance(error, errors.ScriptExhausted | errors.ScriptUnused):
             error.path = path
         if isinstance(error, errors.ScriptExhausted):
-            error.others += tuple(nearest_of_sent(self.expected, self.trace))
+            error.others += tuple(nearest_sent(self.expected, self.trace))
         if isinstance(error, errors.ScriptExhausted) and self.loop.name != self.scenario.loop:
             error.hint = f"add a reply, or {self._advice('{error: ScriptExhausted}')}"
         if isinstance(error, errors.CheckFailed):
@@ -260,11 +255,8 @@ class Simulation:
 
     def _unused_error(self, never: list[str]) -> errors.ScriptUnused:
         answers, model = self.scripts.unused_answers(), self.scripts.model
-        others = {
-            "these answers were not used up": answers,
-            "these actions of the user never happened": never,
-        }
-        told = [f"{words}: {', '.join(places)}" for words, places in others.items() if places]
+        told = [f"these answers were not used up: {', '.join(answers)}"] if answers else []
+        told += [f"these actions of the user never happened: {', '.join(never)}"] if never else []
         try:
             if isinstance(model, fake_model.FakeModel):
                 model.check_account()

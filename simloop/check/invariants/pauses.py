@@ -11,20 +11,12 @@ from typing import Any
 from simloop.check.invariants.invariant import Watch, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.check.invariants.tools import described
-from simloop.messages import ToolCall as Call
-from simloop.messages import ToolMessage, json_value
-from simloop.trace.entries import (
-    Ended,
-    Input,
-    Prompt,
-    Request,
-    Restarted,
-    ToolCall,
-    ToolResult,
-    ToolStarted,
-)
+from simloop.messages import ToolCall, ToolMessage, json_value
+from simloop.trace import entries
 from simloop.world.tools import canonical_json
 
+_ENDS = (entries.Prompt, entries.Restarted)
+"""The entries that end a pause."""
 _Work = tuple[str, bytes]
 """The name of a tool, and its arguments in one spelling."""
 _LEAST_CHARS = 4
@@ -39,8 +31,8 @@ def _work_of(entry: Any) -> _Work:
 @of_agents(
     "A tool that has run before a pause does not run again after it, unless the model asks again.",
     "BUGS.md C10, D14; langgraph #3126",
-    sees=[Prompt, Restarted, ToolCall, ToolStarted, ToolResult],
-    begins=[ToolCall],
+    sees=[*_ENDS, entries.ToolCall, entries.ToolStarted, entries.ToolResult],
+    begins=[entries.ToolCall],
 )
 def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
     """An agent that begins the interrupted step anew may pay twice.
@@ -58,18 +50,18 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        if kind is ToolCall:
+        if kind is entries.ToolCall:
             asked[_work_of(entry)] += 1
             named[entry.name] += 1
             due.add(entry.call_id)
-        elif kind is ToolStarted:
+        elif kind is entries.ToolStarted:
             work = running[entry.call_id] = _work_of(entry)
             calls = 0 if entry.call_id in due else asked[work] or named[entry.name]
             due.discard(entry.call_id)
             if before[work] and 0 < calls <= before[work] + since[work]:
                 return f"{described(entry)} has run before the pause, and runs again after it"
             since[work] += 1
-        elif kind is ToolResult:
+        elif kind is entries.ToolResult:
             work = running.pop(entry.call_id, (entry.name, b""))
             if entry.is_error:
                 since[work] -= 1
@@ -83,8 +75,8 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
 @of_agents(
     "An answer of the user reaches the call that asked for it.",
     "BUGS.md D9; langgraph #6533",
-    sees=[Prompt, Restarted, Input, ToolCall, ToolStarted, MainRequest, Ended],
-    begins=[ToolCall, Input],
+    sees=[*_ENDS, entries.Input, entries.ToolCall, entries.ToolStarted, MainRequest, entries.Ended],
+    begins=[entries.ToolCall, entries.Input],
 )
 def answers_reach_their_calls(subject: Subject) -> Watch:
     """Shown by a line that another tool reads, an answer in the result of another call, and a tool.
@@ -92,7 +84,7 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
     The tool runs after a pause, and its call was answered before: the approval was for another one.
     """
     facts = subject.facts
-    made: dict[str, ToolCall] = {}
+    made: dict[str, entries.ToolCall] = {}
     answered: set[str] = set()
     earlier: set[str] = set()  # the calls before the newest pause
     answers: dict[str, str] = {}
@@ -100,27 +92,27 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        if kind is Input:
+        if kind is entries.Input:
             if entry.asked_by and entry.read_by and entry.asked_by != entry.read_by:
                 return (
                     f"the tool of call {entry.asked_by!r} asks {entry.prompt!r:.80}, "
                     f"and that of call {entry.read_by!r} reads the answer"
                 )
-        elif kind is ToolCall:
+        elif kind is entries.ToolCall:
             made[entry.call_id] = entry
             answered.discard(entry.call_id)
             earlier.discard(entry.call_id)
-        elif kind is Ended:
+        elif kind is entries.Ended:
             question = entry.text
-        elif kind is ToolStarted:
+        elif kind is entries.ToolStarted:
             call = made.get(entry.call_id)
             if call is None or entry.call_id not in answered & earlier:
                 continue
             if _work_of(call) == _work_of(entry):
                 return f"{described(entry)} runs after a pause, and its call was answered before"
-        elif kind is not Request:
+        elif kind is not entries.Request:
             earlier = set(made)
-            if kind is Prompt:
+            if kind is entries.Prompt:
                 answers.update(_answer(question, entry.text, facts.paused))
         else:
             answered |= subject.results.keys()
@@ -133,12 +125,12 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
                 )
 
 
-def _answer(question: str, text: str, paused: Iterable[Call]) -> Mapping[str, str]:
+def _answer(question: str, text: str, paused: Iterable[ToolCall]) -> Mapping[str, str]:
     named = [call.id for call in paused if any(each in question for each in _texts(call))]
     return {named[0]: text} if len(named) == 1 and len(text) >= _LEAST_CHARS else {}
 
 
-def _texts(call: Call) -> list[str]:
+def _texts(call: ToolCall) -> list[str]:
     value = json_value(call.arguments)
     values = value.values() if isinstance(value, dict) else ()
     return [each for each in values if type(each) is str and each]
