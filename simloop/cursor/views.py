@@ -25,7 +25,7 @@ def view(name: FactView, position: Position, most: int | None = None) -> tuple[F
     """Return the rows of a view, of messages the newest `most`; one row says if it is empty."""
     found = _PANELS[name].rows(position)
     if isinstance(found, MessagesView):
-        found = _messages_view_rows(found, position, most)
+        found = _all_rows(found, position, most)
     return tuple(found) or (row(_nothing(name, position), mark=Mark.QUIET),)
 
 
@@ -146,9 +146,7 @@ def _request(position: Position) -> MessagesView:
     return MessagesView(heading, (), request.messages, new, position.shared)
 
 
-def _messages_view_rows(
-    found: MessagesView, position: Position, most: int | None
-) -> Iterator[FactRow]:
+def _all_rows(found: MessagesView, position: Position, most: int | None) -> Iterator[FactRow]:
     yield from found.heading
     for place in found.folds if most is None else found.folds[-_MOST_FOLDS:]:
         yield from fold_rows(position, place)
@@ -299,11 +297,10 @@ class _Panel(NamedTuple):
     source: Callable[[Position], Hashable] = lambda position: position.place
 
 
+_OF_CONTEXT = (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
 _PANELS: Mapping[FactView, _Panel] = {
     FactView.ENTRY: _Panel(_entry),
-    FactView.STATE: _Panel(
-        _state, source=lambda at: (at.place if at.move is None else at.move.place,)
-    ),
+    FactView.STATE: _Panel(_state, source=lambda at: at.move.place if at.move else at.place),
     FactView.COUNTERS: _Panel(
         _counters,
         "an agent of your own has no counters of simloop",
@@ -322,9 +319,7 @@ _PANELS: Mapping[FactView, _Panel] = {
     ),
     FactView.CONTEXT: _Panel(
         _context,
-        source=lambda at: tuple(
-            _newest(each, at) for each in (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
-        ),
+        source=lambda at: tuple(_newest(each, at) for each in _OF_CONTEXT),
     ),
     FactView.WHY: _Panel(lambda at: map(row, why(at)), "no rule decided here"),
 }

@@ -115,9 +115,8 @@ def _of_backoff(position: Position, entry: entries.Backoff) -> Iterator[str]:
     if entry.retry_after:
         how = ", as Retry-After says"
     elif isinstance(policy, ExponentialBackoff):
-        first, longest = (
-            clock(ms * _NS_PER_MS) for ms in (policy.initial_delay_ms, policy.max_delay_ms)
-        )
+        bounds_ms = policy.initial_delay_ms, policy.max_delay_ms
+        first, longest = (clock(each_ms * _NS_PER_MS) for each_ms in bounds_ms)
         jitter = f", less up to {policy.jitter:.0%} of jitter" if policy.jitter else ""
         how = f": {first} x 2^{entry.failures - 1}, at most {longest}{jitter}"
     yield f"Failure {entry.failures}{most}: the wait is {clock(entry.delay_ns)}{how}."

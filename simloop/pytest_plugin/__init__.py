@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
-from simloop.pytest_plugin import async_tests
-from simloop.pytest_plugin.reports import (
-    SUFFIX,
-    ScenarioFile,
-    ScenarioItem,
-    begin_with,
-    folded,
-    is_finding,
-    last_of,
-    message_alone,
-)
+from simloop.pytest_plugin import async_tests, reports
+from simloop.pytest_plugin.reports import begin_with, is_finding, last_of, message_alone
 from simloop.pytest_plugin.settings import PLAYED, TAKES, USERS, command, played_by, settings_of
 from simloop.trace import TRACES
 
@@ -57,14 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="replace what each scenario says of hosts and programs that it does not have: their "
         "refusal is an entry of the trace (refuse), or fails the run too (fail)",
     )
-    parser.addini(
-        "simloop_auto", "run every async test on the virtual clock", type="bool", default=False
-    )
+    parser.addini("simloop_auto", "run every async test on the virtual clock", type="bool")
     parser.addini(
         "simloop_invariants",
         "modules of invariants, or module:name, that each run is judged by too",
         type="args",
-        default=[],
     )
 
 
@@ -84,10 +72,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(add_invariants(*names))
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioFile | None":
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "reports.ScenarioFile | None":
     """Collect scenario files."""
-    is_ours = file_path.name.endswith(SUFFIX)
-    return ScenarioFile.from_parent(parent, path=file_path) if is_ours else None
+    is_ours = file_path.name.endswith(reports.SUFFIX)
+    return reports.ScenarioFile.from_parent(parent, path=file_path) if is_ours else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -128,7 +116,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def _is_simulated(item: pytest.Item) -> bool:
     """Return whether a test gets dummy keys: others may be skipped where there is no key."""
-    if isinstance(item, ScenarioItem) or async_tests.is_ours(item):
+    if isinstance(item, reports.ScenarioItem) or async_tests.is_ours(item):
         return True
     if not isinstance(item, pytest.Function):
         return False
@@ -317,7 +305,7 @@ def pytest_runtest_makereport(
         item.user_properties.extend(zip(_MEASURES, measured, strict=True))
         del item.stash[PLAYED]  # items live as long as the session, and traces can be long
     is_full = item.config.getoption("fulltrace")
-    with contextlib.nullcontext(list[str]()) if is_full else folded(call) as lines:
+    with contextlib.nullcontext(list[str]()) if is_full else reports.folded(call) as lines:
         report = yield
     if call.excinfo is not None and async_tests.has_no_frame_of(item, call.excinfo):
         report.longrepr = message_alone(call.excinfo, item.path, (item.location[1] or 0) + 1)
@@ -338,8 +326,8 @@ def pytest_runtest_makereport(
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the number of runs, their real duration and their virtual duration."""
     totals = dict.fromkeys(_MEASURES, 0)
-    for reports in terminalreporter.stats.values():
-        for report in reports:
+    for listed in terminalreporter.stats.values():
+        for report in listed:
             if getattr(report, "when", None) == "teardown":
                 for name, value in report.user_properties:
                     if name in totals:

@@ -107,11 +107,8 @@ def _body(
     async def body() -> None:
         __tracebackhide__ = True
         async with entered(item.funcargs) as values:  # also those that no argument asks for
-            own = {
-                name: values[name] if type(each) is Pending else each
-                for name, each in given.items()
-            }
-            call = partial(main, *args, **own)
+            own = {name: values[name] for name, each in given.items() if type(each) is Pending}
+            call = partial(main, *args, **{**given, **own})
             returned = await (call() if is_async else call_in_thread(call, "test"))
         if returned is not None:
             pytest.fail(f"a test returns None, not {type(returned).__name__}", pytrace=False)

@@ -5,8 +5,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".simloop.yaml"
 _HEADING = "simloop: the last run of this test"
+Raised: TypeAlias = pytest.ExceptionInfo[BaseException]
 
 
 def last_of(run: "Simulation", raised: "Sequence[UserError]", which: str, again: str) -> str:
@@ -49,25 +49,19 @@ class ScenarioItem(pytest.Function):
         return str(self.path), 0, self.name
 
     # The signature of pytest's Function; Node has one parameter more.
-    def repr_failure(  # type: ignore[override]
-        self, excinfo: pytest.ExceptionInfo[BaseException]
-    ) -> "str | TerminalRepr":
+    def repr_failure(self, excinfo: Raised) -> "str | TerminalRepr":  # type: ignore[override]
         """Return the message of a finding without frames, or the text of pytest for others."""
         if not is_finding(excinfo.value) or self.config.getoption("fulltrace"):
             return super().repr_failure(excinfo)
         return message_alone(excinfo, self.path, 1)
 
 
-def message_alone(
-    excinfo: pytest.ExceptionInfo[BaseException], path: Path, line: int
-) -> "TerminalRepr":
+def message_alone(excinfo: Raised, path: Path, line: int) -> "TerminalRepr":
     """Return the message of an error without frames; summaries name the place that is given."""
     shown = excinfo.getrepr(style="value", chain=False)
     if shown.reprcrash is not None:  # summaries and junit files quote it
-        first_line = str(excinfo.value).partition("\n")[0]
-        crash = dataclasses.replace(
-            shown.reprcrash, path=str(path), lineno=line, message=first_line
-        )
+        first = str(excinfo.value).partition("\n")[0]
+        crash = dataclasses.replace(shown.reprcrash, path=str(path), lineno=line, message=first)
         shown.reprcrash = crash
         if hasattr(shown, "chain"):  # xdist sends it
             shown.chain = [(shown.reprtraceback, crash, None)]
@@ -103,26 +97,21 @@ def folded(call: pytest.CallInfo[None]) -> Iterator[list[str]]:
 
 def _fold(error: BaseException, lines: list[str], restored: contextlib.ExitStack) -> None:
     from simloop.escape import escape  # noqa: PLC0415 - as above
-    from simloop.world.user_functions import (  # noqa: PLC0415
-        describe,
-        frames_of_the_user,
-        is_simloops_own,
-        place_in_a_library,
-    )
+    from simloop.world import user_functions  # noqa: PLC0415
 
-    if place := place_in_a_library(error):
+    frames_of_the_user = user_functions.frames_of_the_user
+    if place := user_functions.place_in_a_library(error):
         lines.append(f"raised by {escape(place)} (--full-trace shows its frames)")
     last, seen = error, {id(error)}
     while True:
         cause = _led_to(last)
         while cause is not None and frames_of_the_user(cause) is None and id(cause) not in seen:
             seen.add(id(cause))
-            if not is_simloops_own(cause):
-                lines.append(f"after {escape(describe(cause))}")
+            if not user_functions.is_simloops_own(cause):
+                lines.append(f"after {escape(user_functions.describe(cause))}")
             cause = _led_to(cause)
-        restored.callback(
-            _restore, last, last.__traceback__, last.__cause__, last.__suppress_context__
-        )
+        state = last.__traceback__, last.__cause__, last.__suppress_context__
+        restored.callback(_restore, last, *state)
         last.__traceback__ = frames_of_the_user(last)
         for each in last.exceptions if isinstance(last, BaseExceptionGroup) else ():
             _fold(each, lines, restored)
@@ -138,19 +127,12 @@ def _led_to(error: BaseException) -> BaseException | None:
     return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def _restore(
-    error: BaseException,
-    frames: TracebackType | None,
-    cause: BaseException | None,
-    suppresses: bool,  # noqa: FBT001 - of `callback`
-) -> None:
-    error.__traceback__, error.__cause__ = frames, cause
-    error.__suppress_context__ = suppresses  # which an assignment to the cause sets
+def _restore(error: BaseException, *state: Any) -> None:
+    # In this order: an assignment to the cause sets the last one.
+    error.__traceback__, error.__cause__, error.__suppress_context__ = state
 
 
-def begin_with(
-    report: pytest.TestReport, excinfo: pytest.ExceptionInfo[BaseException], text: str
-) -> None:
+def begin_with(report: pytest.TestReport, excinfo: Raised, text: str) -> None:
     """Put a text before the frames of a report, in a form that xdist can send."""
     longrepr: Any = report.longrepr
     chain = getattr(longrepr, "chain", None)  # the native style has none

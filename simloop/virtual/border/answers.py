@@ -46,9 +46,7 @@ _SIZE = _random.Random.__basicsize__ - _HEAD
 # break the interpreter.
 if not 2500 <= _SIZE < 2508:  # noqa: PLR2004
     raise ImportError("this version of Python keeps the state of a random generator in another way")
-_WALL_CLOCKS = {
-    getattr(time, name) for name in ("CLOCK_REALTIME", "CLOCK_TAI") if hasattr(time, name)
-}
+_WALL_CLOCKS = {getattr(time, name, None) for name in ("CLOCK_REALTIME", "CLOCK_TAI")}
 
 
 def stream_here(seeds: Seeds, name: str) -> random.Random:

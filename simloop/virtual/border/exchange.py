@@ -15,14 +15,12 @@ from importlib.machinery import ModuleSpec
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from simloop.virtual.border import thread_stand_ins
+from simloop.virtual.border.thread_stand_ins import StandInType
 from simloop.virtual.real_world import LISTS
 
 # Only values of these types are looked up: the hash of any other object may run its own code.
 # A class of another metaclass may define `__hash__` as well.
-_KINDS = frozenset(
-    {BuiltinFunctionType, FunctionType, MethodType, type, thread_stand_ins.StandInType}
-)
+_KINDS = frozenset({BuiltinFunctionType, FunctionType, MethodType, type, StandInType})
 # Bypasses a `__dict__` or `__getattribute__` that a subclass of ModuleType defines.
 _read_namespace: Any = vars(ModuleType)["__dict__"]
 _namespace_of = _read_namespace.__get__

@@ -19,7 +19,7 @@ from simloop.virtual.border.answers import stand_in
 from simloop.virtual.border.exchange import NameExchange
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
 from simloop.virtual.real_world import is_exempt
-from simloop.virtual.threads.scheduler import SimulatedThread, parked, thread_here
+from simloop.virtual.threads.scheduler import Fiber, SimulatedThread, parked, thread_here
 
 T = TypeVar("T")
 
@@ -64,11 +64,9 @@ class Pipes:
     def has(self, descriptor: int) -> bool:
         return inode_of(descriptor) in self._noted
 
-    def hear_readers(
-        self, descriptor: int, asks: Callable[[], object], *, is_terminal: bool
-    ) -> None:
+    def hear_readers(self, fd: int, asks: Callable[[], object], *, is_terminal: bool) -> None:
         """Call `asks` before each wait for one pipe, which may be a terminal for the program."""
-        self._heard = inode_of(descriptor), asks, is_terminal
+        self._heard = inode_of(fd), asks, is_terminal
 
     def is_terminal(self, descriptor: int) -> bool:
         return self._heard is not None and self._heard[::2] == (inode_of(descriptor), True)
@@ -130,9 +128,7 @@ class Pipes:
             me.threads.sleep(me, 1)
             self._empty_ns = self._moved_ns = self.loop.now_ns
 
-    async def await_for(
-        self, fiber: SimulatedThread, look: Callable[[], T], what: str = _WHAT
-    ) -> T:
+    async def await_for(self, fiber: Fiber, look: Callable[[], T], what: str = _WHAT) -> T:
         """Park a fiber, in its turn, until `look` finds something; return its value."""
         while not (found := look()):
             self._waiting.append(fiber)
@@ -289,9 +285,7 @@ def _polling(original: Any, unit: float) -> Callable[..., Any]:
 
 
 def _is_terminal(original: Callable[..., bool], number: Callable[[Any], int]) -> Any:
-    return exchanged(
-        original, lambda pipes, file: pipes.is_terminal(number(file)) or original(file)
-    )
+    return exchanged(original, lambda pipes, of: pipes.is_terminal(number(of)) or original(of))
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {

@@ -22,6 +22,7 @@ _LOCAL = ("127.0.0.1", "::1")
 _NUMERIC = (socket.AF_INET, socket.AF_INET6)
 # Addresses for documentation (RFC 5737 and RFC 3849), which no machine has.
 _MADE_UP = ("192.0.2.", "2001:db8::")
+_no_name = partial(socket.gaierror, socket.EAI_NONAME, "Name or service not known")
 
 
 def _text(host: Any) -> str:
@@ -66,7 +67,7 @@ def _unnamed(answers: Answers, host: Any) -> OSError | None:
     if _is_local(host) or _is_numeric(host):
         return None
     answers.loop.note_refused("host", host, host)
-    return socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    return _no_name()
 
 
 def _refused(answers: Answers, connecting: Any, address: Any) -> OSError:
@@ -246,9 +247,7 @@ _THREADS = "simloop.virtual.threads.scheduler"
 _EVENTS: dict[str, Callable[..., Exception | None]] = {
     "socket.gethostbyname": _unnamed,
     "socket.gethostbyaddr": lambda *_: socket.herror(1, "Unknown host"),
-    "socket.getnameinfo": lambda *_: socket.gaierror(
-        socket.EAI_NONAME, "Name or service not known"
-    ),
+    "socket.getnameinfo": lambda *_: _no_name(),
     "os.posix_spawn": lambda answers, _path, args, _env: absent(answers.loop, args),
     **{
         event: partial(_refused_event, event, advice)

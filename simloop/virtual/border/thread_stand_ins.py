@@ -230,9 +230,7 @@ def _method(cls: type, name: str, answer: Callable[..., Any]) -> tuple[type, str
 
 
 def _of_pools(name: str) -> Callable[..., Any]:
-    return lambda answers, *args, **kwargs: getattr(threads_of(answers.loop).pools, name)(
-        *args, **kwargs
-    )
+    return lambda answers, *args, **kw: getattr(threads_of(answers.loop).pools, name)(*args, **kw)
 
 
 METHODS: tuple[tuple[type, str, Any], ...] = (

@@ -118,18 +118,14 @@ class ReachingLoop(asyncio.SelectorEventLoop):
 
     _close_self_pipe = _make_self_pipe
 
-    async def _make_subprocess_transport(
-        self, _protocol: Any, args: Any, *given: Any, **more: Any
-    ) -> Any:
-        is_shell = given[0]
+    async def _make_subprocess_transport(self, *given: Any, **more: Any) -> Any:
+        _, args, is_shell, *_ = given
         if self.outer.processes is None:
             raise absent(self.outer, ("/bin/sh", "-c", args) if is_shell else args)
         # As asyncio does, without a child watcher: the end of the process calls the transport.
         unix: Any = asyncio.unix_events
         waiter = self.create_future()
-        transport = unix._UnixSubprocessTransport(
-            self, _protocol, args, *given, waiter=waiter, **more
-        )
+        transport = unix._UnixSubprocessTransport(self, *given, waiter=waiter, **more)
         self.outer.processes.tell(transport.get_pid(), self, transport._process_exited)
         try:
             await waiter

@@ -25,6 +25,7 @@ from simloop.virtual.clock.transports import ReachingLoop, Watches, refuse_metho
 from simloop.virtual.threads import scheduler
 
 T = TypeVar("T")
+_Stop = Callable[[scheduler.SimulatedThread], object] | None
 
 
 async def call_in_thread(function: Callable[[], T], name: str) -> T:
@@ -41,7 +42,7 @@ async def call_in_thread(function: Callable[[], T], name: str) -> T:
 async def result_in_thread(
     function: Callable[[], T],
     start: Callable[[Callable[[], None]], threading.Thread],
-    stop: Callable[[scheduler.SimulatedThread], object] | None = None,
+    stop: _Stop = None,
 ) -> T:
     """Call `function` in a thread that `start` gives its work, and return its result.
 
@@ -73,11 +74,7 @@ async def result_in_thread(
         del error  # its traceback has this frame
 
 
-async def _wait(
-    ended: "asyncio.Future[None]",
-    thread: Any,
-    stop: Callable[[scheduler.SimulatedThread], object] | None,
-) -> asyncio.CancelledError | None:
+async def _wait(ended: asyncio.Future[None], thread: Any, stop: _Stop) -> BaseException | None:
     cancelled = None
     while not ended.done():
         try:
