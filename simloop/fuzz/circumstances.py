@@ -28,6 +28,7 @@ from simloop.world.program_scripts import FILES
 FURTHER, _LAST = "And then?", "And at last?"
 _STORM = 16
 _MOST_STEPS = 40
+_PROMPTS = 12
 
 
 class WorldDraft:
@@ -112,7 +113,8 @@ _FIRST = (
     "finish length in a text", "finish content_filter in a text", "lost mid output", "two calls",
     "malformed arguments", "one tool twice", "broken 0", "broken 1 ", "broken 2 ", "12 calls",
     "abort after tool-started 1", "abort after service-request 1", "the second prompt",
-    "an answer and a further prompt", "a long conversation", "a message after tool-started",
+    "an answer and a further prompt", "many prompts", "a long conversation",
+    "a message after tool-started",
 )  # fmt: skip
 """The beginnings of the names of the circumstances that come first."""
 
@@ -251,6 +253,7 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         ("9 pieces", {"call": several, "fragments": 9}),
         ("pieces in turn", {"call": several, "fragments": 3, "interleave": True}),
         ("malformed arguments", {"call": {name: text[: len(text) // 2] or "{"}}),
+        ("a brace too many", {"call": {name: f"{text}}}"}}),
         ("half a call", {"half_call": {name: text[: len(text) // 2] or "{"}, "finish": "length"}),
         ("a call and half a call",
          {"call": first, "half_call": {offer.first[-1]: "{"}, "finish": "length"}),
@@ -423,6 +426,7 @@ def _user() -> Iterator[Circumstance]:
     yield Circumstance("the second prompt is answered", _in_second())
     for what, summary in _SUMMARIES.items():
         yield Circumstance(f"a long conversation{what}", _long(summary))
+    yield Circumstance("many prompts", _many)
     for phase in ("request", "tool-started", "finish"):
         yield Circumstance(f"a message after {phase}", _told(phase))
     two = _both(_told("request"), _told("request"))
@@ -484,6 +488,16 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
     return act
 
 
+def _many(draft: WorldDraft, _: int) -> None:
+    """Prompt so often that an agent that keeps the newest messages drops others, of any kind."""
+    end = draft.reply(len(draft.replies))
+    for number in range(_PROMPTS if draft.offer.first else 0):
+        calls = [draft.offer.call(place, place) for place in range(number % 3 + 1)]
+        draft.replies += [Reply(call=calls), end]
+    more = [f"Prompt {number}." for number in range(2, _PROMPTS + 2)]
+    draft.keys["then"] = [*draft.get("then"), *more]
+
+
 def _told(phase: str) -> Callable[[WorldDraft, int], None]:
     def act(draft: WorldDraft, _: int) -> None:
         number = len(draft.get("queue")) + 1
@@ -503,8 +517,11 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
     for name in base.services:
         act = _disturbed("services", name, _REFUSAL, with_fault, 4)
         yield Circumstance(f"{name} refuses", act)
-        waits = _disturbed("services", name, _WAIT, with_fault, 2)
-        yield Circumstance(f"{name} asks for a wait", waits)
+        for number, fault in enumerate(_WAITS):
+            act = _disturbed("services", name, fault, with_fault, 2)
+            yield Circumstance(f"{name} asks for a wait {number}", act)
+        silent = _disturbed("services", name, _SILENCE, with_fault, 1)
+        yield Circumstance(f"{name} does not answer", silent, stalls=True)
         hour = _disturbed("services", name, _HOUR, with_fault, 1)
         yield Circumstance(f"an hour of {name}", hour)
     for name, given in base.programs.items():
@@ -547,9 +564,13 @@ def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], Non
 
 
 _HOUR = faults.SiteFault("service.hour", faults.Stage.LATE, {"takes": "1h"})
-_WAIT = faults.SiteFault(
-    "service.429", faults.Stage.INSTEAD, {"status": 429, "headers": {"retry-after": "7"}}
-)
+_WAITS = [
+    faults.SiteFault(
+        "service.429", faults.Stage.INSTEAD, {"status": 429, "headers": {"retry-after": each}}
+    )
+    for each in ("7", "Thu, 01 Jan 2026 00:00:20 GMT")
+]
+_SILENCE = faults.SiteFault("service.stall", faults.Stage.INSTEAD, {"stall": "before-headers"})
 _REFUSAL = faults.SiteFault(
     "service.422", faults.Stage.INSTEAD, {"status": 422, "json": {"detail": "refused"}}
 )

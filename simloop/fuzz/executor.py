@@ -201,8 +201,10 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)  # the parent asks for the result so far
         result = _played(settings, due, search, processes.cpu_s())
-        if result.ended:
-            return result
+        if result.ended or any(
+            each.name == _DIVERGED and each.run == 1 for each in result.findings
+        ):
+            return result  # what its first run keeps is told
         if any(each.reproduced is False or each.name == _DIVERGED for each in result.findings):
             return None
         with captured(), suppress(Overdue), _patience() as begins:

@@ -141,6 +141,8 @@ _ELSEWHERE = 100
 _LOOKED_AT = 8
 """Goals are counted in one run of this many."""
 _OBJECTS = 50_000
+_SENT = ", request #"
+"""A difference of two runs that the model sees."""
 _SLOW_S = 0.5
 
 
@@ -303,7 +305,9 @@ class Search:
         verdict = trial(plan.isolated() if self.isolates else plan, rules, until)
         self.runs += 1
         record = verdict.entries
-        failures, found = verdict.every_failure(), self._unlike() if self.number == 1 else []
+        failures, found = verdict.every_failure(), list[FoundFailure]()
+        if self.number == 1:
+            found += self._unlike() if self._course is None else self._carries_over(world)
         if record:
             self.virtual_ns += record[-1].at_ns
         if not failures and self.number % _TWICE == 0:
@@ -344,6 +348,20 @@ class Search:
         failure = Failure.named(UNLIKE, what)
         new = self.failures.add(failure, _with_limits_of(self.loop, {}), self.number)
         return [] if new is None else [new]
+
+    def _carries_over(self, world: Scenario) -> list[FoundFailure]:
+        """Play the course of an agent twice in a new process: two users must not meet.
+
+        An agent may keep what no request shows, such as a cache or the time of its last call.
+        """
+        failure = None if self.isolates else self.alone(world, ReplayDiverged.__name__)
+        if failure is None or failure.name != ReplayDiverged.__name__ or _SENT not in failure.text:
+            return []
+        new = self.failures.add(failure, world, self.number)
+        if new is None:
+            return []
+        new.reproduced = True
+        return [new]
 
     def _count_calls(self, record: Iterable[AnyEntry]) -> None:
         self.calls = self.calls or dict.fromkeys(self._abilities.tools.names, 0)

@@ -205,7 +205,10 @@ def test_the_runs_of_a_range_leave_nothing_in_this_process() -> None:
 
 def test_an_agent_that_keeps_something_gets_a_process_for_each_run() -> None:
     searching._seen.clear()
-    assert play_range(SearchSettings("searching:counts"), Range(1, 61, UNTIMED)).findings == ()
+    settings = SearchSettings("searching:counts")
+    (kept,) = play_range(settings, Range(1, 61, UNTIMED)).findings
+    assert (kept.name, kept.run, kept.reproduced) == ("ReplayDiverged", 1, True)
+    assert play_range(settings, Range(2, 61, UNTIMED)).findings == ()
     in_one = SearchSettings("searching:counts", isolate=False)
     assert play_range(in_one, Range(1, 61, UNTIMED)).findings
 
