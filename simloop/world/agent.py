@@ -190,6 +190,9 @@ class AgentRecord:
     def held(self, took_ns: int, place: str) -> None:
         self._record(entries.LockHeld, took_ns, writable(place))
 
+    def loses(self, rows: int, place: str) -> None:
+        self._record(entries.LeftBehind, "transaction", f"{rows} changed rows", writable(place))
+
     def cancels(self, task: asyncio.Task[Any]) -> None:
         frame = sys._getframe(2)  # noqa: SLF001 - the code that calls `cancel`
         if is_of_simloop(frame) or SERVES.get():

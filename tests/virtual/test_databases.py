@@ -5,12 +5,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from simloop import simulate
+from simloop import Scenario, Simulation, World, simulate
+from simloop.trace.entries import LeftBehind
 
 LOCKED = "OperationalError: database is locked"
 
@@ -136,3 +137,48 @@ def test_no_commit_waits_for_the_disk_and_what_cannot_be_opened_fails_where_it_i
             return synchronous, told(lambda: other.execute("SELECT 1 FROM t"))[0]
 
     assert simulate(main()) == (0, "DatabaseError: file is not a database")
+
+
+def _commits(one: sqlite3.Connection) -> None:
+    one.execute("INSERT INTO t VALUES (1)")
+    one.commit()
+
+
+def _begins_again(one: sqlite3.Connection) -> None:
+    _commits(one)
+    one.execute("UPDATE t SET x = 2 WHERE x = 3")  # no row
+
+
+def _rolls_back(one: sqlite3.Connection) -> None:
+    one.execute("INSERT INTO t VALUES (1)")
+    one.rollback()
+
+
+def _fails(one: sqlite3.Connection) -> None:
+    one.execute("INSERT INTO t VALUES (1)")
+    raise ValueError("it is not meant")
+
+
+CLOSES: dict[str, tuple[Callable[[sqlite3.Connection], object], list[str]]] = {
+    "open": (lambda one: one.execute("INSERT INTO t VALUES (1), (2)"), ["2 changed rows"]),
+    "committed": (_commits, []),
+    "no row": (_begins_again, []),
+    "rolled back": (_rolls_back, []),
+    "failed": (_fails, []),
+}
+
+
+@pytest.mark.parametrize("how", CLOSES)
+def test_changes_are_lost_if_a_database_is_closed_without_a_commit(
+    how: str, database: Path
+) -> None:
+    changes, lost = CLOSES[how]
+
+    async def agent(_: str, world: World) -> str:
+        with suppress(ValueError), closing(sqlite3.connect(database)) as one:
+            changes(one)
+        return "Done."
+
+    found = Simulation(Scenario(prompt="Go."), loop=agent).run_unchecked().trace.entries
+    left = [each for each in found if isinstance(each, LeftBehind)]
+    assert [each.name for each in left if each.what == "transaction"] == lost

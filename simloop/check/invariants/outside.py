@@ -4,12 +4,13 @@ simloop may not see which tool does it, so a request or a program belongs to the
 """
 
 from collections import Counter
+from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.subject import MainRequest, Subject
-from simloop.check.invariants.tools import CHANGING, SOON_NS, described, tells
+from simloop.check.invariants.subject import MainRequest, Subject, calls_of
+from simloop.check.invariants.tools import BROKEN, CHANGING, SOON_NS, described, tells
 from simloop.kernel.retry import retry_after_ns
-from simloop.messages import Fault
+from simloop.messages import Fault, ToolMessage
 from simloop.trace.entries import (
     Ended,
     LeftBehind,
@@ -43,8 +44,11 @@ _AT_ONCE = 3  # retries in a row without a wait
     "A request that a service refuses is not sent again, unless the model calls a tool again.",
     "BUGS.md C7, B15", sees=[Request, ServiceRequest, ServiceReply], begins=[ServiceRequest],
 )  # fmt: skip
-def refused_changes_not_repeated(_: Subject) -> Watch:
-    """A service refuses by a status that tells of the request, and not of itself or of the rate."""
+def refused_changes_not_repeated(subject: Subject) -> Watch:
+    """A service refuses by a status that tells of the request, and not of itself or of the rate.
+
+    Of several calls in a reply, each may send the request.
+    """
     sent: dict[int, ServiceRequest] = {}
     refused: dict[tuple[str, str, str, str], int] = {}
     while True:
@@ -57,7 +61,7 @@ def refused_changes_not_repeated(_: Subject) -> Watch:
                 refused[_what(first)] = entry.status
         else:
             sent[entry.number] = entry
-            status = refused.get(_what(entry))
+            status = None if _are_several(subject) else refused.get(_what(entry))
             if status is not None and entry.method in CHANGING:
                 what = f"{entry.method} {entry.service}{entry.path}"
                 return f"{what} is sent again as request {entry.number} after status {status}"
@@ -83,7 +87,7 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             first = sent.pop(entry.request, None)
             if first is not None and entry.failure in _UNCERTAIN:
                 uncertain.append(first)
-        elif entry.service in (subject.mutating or ()) and entry.method in CHANGING:
+        elif _is_change(subject, entry):
             sent[entry.number] = entry
             tries = {_key(first) for first in uncertain if _what(first) == _what(entry)}
             replies = subject.facts.last_replies()
@@ -91,6 +95,68 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             if _key(entry) not in tries and len(tries) >= max(calls.values(), default=1):
                 what = f"{entry.method} {entry.service}{entry.path}"
                 return f"{what} is sent again as request {entry.number} to a service"
+
+
+def _are_several(subject: Subject) -> bool:
+    return sum(len(reply.calls) for reply in subject.facts.last_replies()) > 1
+
+
+def _is_change(subject: Subject, entry: ServiceRequest) -> bool:
+    """Return whether a request changes the world: by its service, or by the tool that sends it.
+
+    An agent that declares services has named all that change.
+    """
+    known, replies = subject.mutating or (), subject.facts.last_replies()
+    names = {call.name for reply in replies for call in reply.calls}
+    by_tool = bool(names) and names.issubset(known) and not any("://" in each for each in known)
+    return entry.method in CHANGING and (by_tool or entry.service in known)
+
+
+@of_agents(
+    "No change is sent to a service for a call of a reply that failed or was cut off.",
+    "BUGS.md D10, D11",
+    sees=[ServiceRequest],
+)
+def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest) -> str:
+    """The arguments may be cut off too, and a retry would call the tool again."""
+    replies = subject.facts.last_replies()
+    broken = [each for each in replies if each.calls and each.is_closed and each.finish in BROKEN]
+    if not broken or len(broken) < len(replies) or not _is_change(subject, entry):
+        return ""
+    why = "failed" if broken[0].finish is None else f"ended with {broken[0].finish}"
+    return f"{described(entry)} is sent, and the reply to request {broken[0].number} {why}"
+
+
+@of_agents(
+    "A change of a database is committed before its connection is closed.",
+    "sqlite3, Transaction control",
+    sees=[LeftBehind],
+)
+def changes_committed(_: Subject, entry: LeftBehind) -> str:
+    """A change that is not wanted is rolled back, or an exception passes the close."""
+    if entry.what != "transaction":
+        return ""
+    return f"a database is closed at {entry.place} with {entry.name} that are not committed"
+
+
+@of_agents(
+    "A quotation mark in an argument does not break the SQL of a tool.",
+    "OWASP, SQL Injection",
+    sees=[MainRequest],
+)
+def no_sql_of_arguments(subject: Subject, entry: Any) -> str:
+    """The tool puts the text into its SQL. A model that writes SQL itself makes other mistakes."""
+    calls = [call for message in subject.facts.added for call in calls_of(message)]
+    broken = [call for call in calls if _is_of_sql(subject.results.get(call.id))]
+    if not broken or not all("'" in call.arguments for call in broken):
+        return ""
+    text, call = subject.results[broken[0].id].text, broken[0]
+    return f"request {entry.number} has {text!r:.80} for {call.name!r} with {call.arguments:.80}"
+
+
+def _is_of_sql(message: ToolMessage | None) -> bool:
+    text = "" if message is None else message.text
+    return "unrecognized token" in text or ('near "' in text and "syntax error" in text)
 
 
 def _key(request: ServiceRequest) -> str | int:
@@ -129,7 +195,7 @@ def services_not_pressed(subject: Subject) -> Watch:
         else:
             sent[entry.number], what = entry, _what(entry)
             reply = failed.pop(what, None)
-            if reply is None or sum(len(each.calls) for each in subject.facts.last_replies()) > 1:
+            if reply is None or _are_several(subject):
                 continue
             asked = Fault("", headers=(("retry-after", reply.retry_after),))
             least_ns = retry_after_ns(asked, EPOCH_NS + reply.at_ns) or 0

@@ -137,12 +137,13 @@ def newest_user_message_sent(subject: Subject) -> Watch:
 
     The prompt may be a part of a longer message. An agent may have several conversations, so only
     the first request of its run is judged, and each request that continues it. A prompt may answer
-    what an agent has asked about a call: then the request has a result of the call.
+    what an agent has asked about a call: then the request has a result of the call. An agent asks
+    for a summary without its tools.
     """
     facts, exact = subject.facts, subject.machine is not None
     waiting: list[str] = []  # queued messages that no request has contained yet
     prompt = newest = ""
-    is_first = False
+    is_first = offers = False
     while True:
         entry = yield
         kind = type(entry)
@@ -154,6 +155,9 @@ def newest_user_message_sent(subject: Subject) -> Watch:
         else:
             request = facts.request
             assert request is not None
+            offers = offers or bool(request.tools)
+            if offers and not request.tools and not exact:
+                continue
             held = (facts.goes_on and not is_first) or any(
                 _holds(request, text, exact=exact) for text in (newest, *waiting)
             )

@@ -38,7 +38,7 @@ _CLEAR = 4
 """The length in characters from which a result is hardly that of two tools by chance."""
 _LONG = 1_000
 """The length in characters from which an agent may cut a result."""
-_BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
+BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
 _OF_FAILURES = (
     "error", "fail", "exception", "not ", "n't", "cannot", "no ", "unable", "invalid", "wrong",
     "timeout", "timed", "took", "stopp", "abort", "interrupt", "cancel", "denied", "unavail",
@@ -664,7 +664,7 @@ def no_tools_for_broken_replies(subject: Subject, entry: ToolStarted) -> str:
     if settings is not None and settings.tool_execution.start == "when-called":
         return ""
     reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
-    if reply is None or not reply.is_closed or reply.finish not in _BROKEN:
+    if reply is None or not reply.is_closed or reply.finish not in BROKEN:
         return ""
     why = "failed" if reply.finish is None else f"ended with {reply.finish}"
     return f"{described(entry)} runs, and the reply to request {reply.number} {why}"

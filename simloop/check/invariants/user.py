@@ -13,7 +13,7 @@ from typing import Any
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject
-from simloop.messages import Message, Outcome, Queue, StopCause, UserMessage
+from simloop.messages import FinishReason, Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
 from simloop.trace import entries
 from simloop.virtual.clock.timeouts import GRACE_NS
@@ -21,6 +21,7 @@ from simloop.virtual.clock.timeouts import GRACE_NS
 _SHORT = 4
 """The number of messages and calls up to which a conversation counts as short."""
 
+_GO_ON = ("continue", "go on", "carry on", "keep going", "left off", "cut off")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 _CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
 
@@ -198,6 +199,32 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
                     f"request {kept} goes on with the conversation before its prompt, "
                     f"and request {forgot} has forgotten it"
                 )
+
+
+@of_agents(
+    "An answer that the model has continued reaches the user whole.",
+    "BUGS.md C6, E8",
+    sees=[entries.Prompt, MainRequest, entries.Ended],
+)
+def continued_answers_are_whole(subject: Subject) -> Watch:
+    """An agent may also ask for a shorter answer, which replaces the one that was cut off."""
+    facts, parts = subject.facts, list[str]()
+    while True:
+        entry = yield
+        reply = facts.reply if type(entry) is entries.Ended else facts.replies.get(
+            0 if facts.before is None else facts.before.number
+        )  # fmt: skip
+        if type(entry) is entries.Prompt or reply is None:
+            parts = []
+        elif type(entry) is not entries.Ended:
+            asked = _of_user(facts.added)
+            is_cut = reply.finish is FinishReason.LENGTH and not reply.calls and reply.text.strip()
+            goes_on = not asked or any(word in asked[-1].lower() for word in _GO_ON)
+            parts = [*parts, reply.text] if is_cut and goes_on and facts.added else []
+        elif entry.outcome is Outcome.COMPLETED and is_answer(reply) and reply.text in entry.text:
+            for part in parts:
+                if part.strip() not in entry.text:
+                    return f"the answer {entry.text!r:.80} lacks its beginning: {part!r:.80}"
 
 
 def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:

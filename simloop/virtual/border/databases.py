@@ -7,13 +7,17 @@ waits there, and a call that finds a lock is made again, at the times at which S
 
 import _sqlite3  # `sqlite3` takes three times longer to import
 import functools
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from simloop.virtual.border.answers import Answers, answers_here, stand_in
+from simloop.virtual.clock.listener import report_lost_changes
+from simloop.virtual.clock.loop import loop_here
 
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50)  # and then 100: sqliteDefaultBusyCallback
+_LEGACY = -1  # sqlite3.LEGACY_TRANSACTION_CONTROL
 _BUSY = 5  # SQLITE_BUSY; no wait ends what its extended codes say
 _NAMES = (
     "timeout", "detect_types", "isolation_level", "check_same_thread", "factory",
@@ -41,6 +45,7 @@ def _waited(connection: Any, call: Callable[[], Any]) -> Any:
 
 class _WaitingConnection(_Connection):  # type: ignore[misc]
     has_read = False
+    kept = 0  # of `total_changes`, those before the open transaction
 
     def __init__(self, database: Any, timeout: float = 5.0, **named: Any) -> None:
         self.timeout_ms = round(timeout * 1000)
@@ -59,6 +64,14 @@ class _WaitingConnection(_Connection):  # type: ignore[misc]
 
     def commit(self) -> None:
         _waited(self, super().commit)
+
+    def close(self) -> None:
+        # After an exception, the change is not wanted. With `autocommit`, a transaction is open at
+        # all times.
+        is_lost = self.in_transaction and getattr(self, "autocommit", _LEGACY) == _LEGACY
+        if is_lost and self.total_changes > self.kept and sys.exc_info()[0] is None:
+            report_lost_changes(loop_here(), self.total_changes - self.kept)
+        super().close()
 
     def __exit__(self, *raised: object) -> Any:
         if raised[0] is None:
@@ -79,6 +92,8 @@ def _waiting(cursor: Any) -> Any:
 
         def _waited(self, sql: str, call: Callable[[], Any]) -> Any:
             one = self.connection
+            if not one.in_transaction:
+                one.kept = one.total_changes
             # SQLite lets nobody wait who has read in this transaction: the other connection may
             # wait for its end.
             done = call() if one.in_transaction and one.has_read else _waited(one, call)

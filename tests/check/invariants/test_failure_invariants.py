@@ -6,10 +6,14 @@ from recording import Recording, returned, said
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outside import (
+    changes_committed,
     failed_programs_told,
+    no_changes_for_broken_replies,
+    no_sql_of_arguments,
     refused_changes_not_repeated,
     services_not_pressed,
     slow_programs_ended,
+    uncertain_changes_not_repeated,
 )
 from simloop.check.invariants.requests import (
     no_failure_in_place_of_the_history,
@@ -23,7 +27,14 @@ from simloop.check.invariants.tools import (
     sent_result_matches_tool_result,
 )
 from simloop.check.invariants.user import conversation_kept_between_prompts
-from simloop.messages import AssistantMessage, Message, ToolSpec, UserMessage
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    ToolCall,
+    ToolSpec,
+    UserMessage,
+)
 from simloop.trace import entries
 
 GO = UserMessage("Go.")
@@ -66,12 +77,18 @@ def booked(status: int, method: str = "POST") -> Recording:
     return run
 
 
-def pressed(*waits_s: float, calls: tuple[str, ...] = ("a",), retry_after: str = "") -> Recording:
+def pressed(
+    *waits_s: float,
+    calls: tuple[str, ...] = ("a",),
+    retry_after: str = "",
+    status: int = 503,
+    method: str = "GET",
+) -> Recording:
     """Requests to a service that is down, or asks for a wait; each comes some seconds later."""
     run = asked().replied("", *calls)
     for number, wait_s in enumerate((0, *waits_s), 1):
-        run.after(wait_s).add(entries.ServiceRequest, number, "https://b.example", "GET", "/b")
-        status = 429 if retry_after else 503
+        run.after(wait_s).add(entries.ServiceRequest, number, "https://b.example", method, "/b")
+        status = 429 if retry_after else status
         run.add(entries.ServiceReply, number, status, retry_after=retry_after)
     return run
 
@@ -81,6 +98,16 @@ def given_up(text: str, *, ends: bool = False) -> Recording:
     if ends:
         run.add(entries.ProgramEnded, 1, -9)
     return sent(run, text).add(entries.LeftBehind, "program", "pytest", "bot.py:9 in look")
+
+
+def ordered_once(*, finish: FinishReason = FinishReason.TOOL_CALLS) -> Recording:
+    run = asked().call("a", "{}", "pay").finish(finish)
+    return run.add(entries.ServiceRequest, 1, "https://b.example", "POST", "/b", "{}")
+
+
+def searched(title: str, text: str) -> Recording:
+    calls = AssistantMessage("", (ToolCall("a", "search", f'{{"title": "{title}"}}'),))
+    return asked().replied("", "a").request([GO, calls, returned("a", text)])
 
 
 def paying() -> Recording:
@@ -129,6 +156,9 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (services_not_pressed, pressed(1, retry_after="7"),
      "request 2 after 1.000s, and the service asks for 7.000s"),
     (services_not_pressed, pressed(1, retry_after="Thu, 01 Jan 2026 00:00:09 GMT"), "asks for 9"),
+    (changes_committed, asked().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3"),
+     "a database is closed at b.py:3 with 1 changed rows that are not committed"),
+    (no_sql_of_arguments, searched("it's", 'near "s": syntax error'), "for 'search' with"),
     (slow_programs_ended, given_up("It timed out."),
      "the program pytest -q goes on at the end of the run, and the model is told 'It timed out.'"),
     (no_arguments_invented, ordered("{}", '{"sum":1}'), "the call has no 'sum'"),
@@ -181,6 +211,10 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (services_not_pressed, pressed(7, retry_after="7")),
     (services_not_pressed, pressed(9, retry_after="soon")),
     (services_not_pressed, pressed(9, retry_after="90")),
+    (changes_committed, asked().add(entries.LeftBehind, "task", "t", "b.py:3")),
+    (no_sql_of_arguments, searched("its", 'near "its": syntax error')),
+    (no_sql_of_arguments, searched("it's", "no such title")),
+    (refused_changes_not_repeated, pressed(1, calls=("a", "b"), status=422, method="POST")),
     (slow_programs_ended, given_up("It runs in the background.")),
     (slow_programs_ended, given_up("It timed out.", ends=True)),
     (refused_changes_not_repeated, booked(503)),
@@ -219,3 +253,22 @@ def test_a_remembered_result_of_an_own_tool_is_one_for_the_arguments(
     run.request(first).call("b", arguments).finish()
     run.request([*first, said("", "b", arguments=arguments), returned("b")])
     assert len(run.found(no_result_of_other_arguments)) == times
+
+
+PAYS = Subject(mutating=frozenset({"pay"}))
+
+
+def test_a_tool_that_changes_the_world_sends_nothing_for_a_reply_that_was_cut_off() -> None:
+    (found,) = ordered_once(finish=FinishReason.LENGTH).found(no_changes_for_broken_replies, PAYS)
+    assert found.endswith("is sent, and the reply to request 1 ended with length")
+    assert not ordered_once().found(no_changes_for_broken_replies, PAYS)
+    assert not ordered_once(finish=FinishReason.LENGTH).found(no_changes_for_broken_replies)
+
+
+def test_a_tool_that_changes_the_world_changes_its_services() -> None:
+    """The service itself need not be declared."""
+    run = ordered_once().add(entries.ServiceReply, 1, 0, "", "lost")
+    run.add(entries.ServiceRequest, 2, "https://b.example", "POST", "/b", "{}")
+    assert run.found(uncertain_changes_not_repeated, PAYS)
+    service = Subject(mutating=frozenset({"pay", "https://c.example"}))
+    assert not run.found(uncertain_changes_not_repeated, service)

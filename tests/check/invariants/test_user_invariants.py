@@ -3,6 +3,7 @@ from recording import Recording, returned, said
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.user import (
+    continued_answers_are_whole,
     conversation_kept_between_prompts,
     queued_messages_delivered,
 )
@@ -24,8 +25,15 @@ def queued() -> Recording:
     return asked().queued("One?").queued("Two?").replied("Yes.")
 
 
+def continued(answer: str, asks: str = "Go on.") -> Recording:
+    run = asked().text("The first ").finish(FinishReason.LENGTH)
+    run.request([GO, said("The first "), UserMessage(asks)]).replied("and the last.")
+    return run.ended(text=answer)
+
+
 YES = said("Yes.")
 BAD: list[tuple[Invariant, Recording, str]] = [
+    (continued_answers_are_whole, continued("and the last."), "lacks its beginning: 'The first '"),
     (queued_messages_delivered, queued().request([GO, YES, TWO, ONE]),
      "'Two?' is delivered before 'One?'"),
     (queued_messages_delivered, queued().request([GO, YES, TWO]),
@@ -136,3 +144,15 @@ def test_a_conversation_that_goes_on_has_the_answer_before_its_prompt() -> None:
 )
 def test_a_conversation_may_lack_what_was_no_answer(run: Recording) -> None:
     assert run.found(conversation_kept_between_prompts) == []
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        continued("The first and the last."),
+        continued("and the last.", asks="Too long: answer in five words."),
+        continued("It is done."),
+    ],
+)
+def test_a_continued_answer_may_be_joined_replaced_or_told_in_own_words(run: Recording) -> None:
+    assert not run.found(continued_answers_are_whole)
