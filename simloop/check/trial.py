@@ -370,12 +370,10 @@ def _not_listed(judging: Judge, expect: Expect) -> tuple[Violation, ...]:
 def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[SimloopError]:
     expected, names = expect.violates or {}, {each.name for each in all_invariants()}
     if unknown := next((name for name in expected if name not in names), ""):
-        yield ScenarioError(
-            f"there is no invariant `{escape(unknown)}`",
-            path=(verdict.scenario and verdict.scenario.path) or None,
-            key="expect.violates",
-            hint="see them with: simloop invariants",
-        )
+        path = (verdict.scenario and verdict.scenario.path) or None
+        wrong = f"there is no invariant `{escape(unknown)}`"
+        hint = "see them with: simloop invariants"
+        yield ScenarioError(wrong, path=path, key="expect.violates", hint=hint)
         return
     found = [
         f"invariant {each.name}: {escape(each.text)} (entry {each.seq})"

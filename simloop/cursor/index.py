@@ -224,9 +224,7 @@ def following(places: Sequence[int], place: int) -> int | None:
 
 def _last(places: Sequence[int], place: int, since: int) -> int | None:
     found = bisect_right(places, place)
-    if not found or places[found - 1] < since:
-        return None
-    return places[found - 1]
+    return places[found - 1] if found and places[found - 1] >= since else None
 
 
 def between(places: Sequence[int], first: int, last: int) -> Sequence[int]:

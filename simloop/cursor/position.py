@@ -298,10 +298,8 @@ class Position:
     @property
     def waits_for(self) -> Sequence[str]:
         """Return the names of the events that go on, or else of the code that waits."""
-        events, code = (
-            [each.name for each in self.timers if each.kind == kind] for kind in ("event", "code")
-        )
-        return events or code
+        events = [each.name for each in self.timers if each.kind == "event"]
+        return events or [each.name for each in self.timers if each.kind == "code"]
 
     def _timer(self, entry: AnyEntry) -> PendingTimer:
         limits, settings = self.recording.limits, self.recording.settings

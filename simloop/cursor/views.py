@@ -297,6 +297,7 @@ class _Panel(NamedTuple):
     source: Callable[[Position], Hashable] = lambda position: position.place
 
 
+_UNSENT = "no request has been sent in this run yet"
 _OF_CONTEXT = (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
 _PANELS: Mapping[FactView, _Panel] = {
     FactView.ENTRY: _Panel(_entry),
@@ -308,11 +309,9 @@ _PANELS: Mapping[FactView, _Panel] = {
     ),
     FactView.TIMERS: _Panel(_timers, "nothing is waited for"),
     FactView.REQUEST: _Panel(
-        _request,
-        "no request has been sent in this run yet",
-        lambda at: (at.request_place, _newest(Landmark.END, at)),
+        _request, _UNSENT, lambda at: (at.request_place, _newest(Landmark.END, at))
     ),
-    FactView.REPLY: _Panel(_reply, "no request has been sent in this run yet", _source_of_reply),
+    FactView.REPLY: _Panel(_reply, _UNSENT, _source_of_reply),
     FactView.CALLS: _Panel(_calls, "the newest reply has no calls"),
     FactView.HOOKS: _Panel(
         _hooks, "no hook has run here", lambda at: tuple([each.seq for each in at.hooks])

@@ -140,9 +140,8 @@ class EffectHandlers:
             told = f"{self._step_number} model calls, and no end yet"
             self._recorder.record(entries.Notice, told)
         if self._hooks.before_llm_call:
-            given = BeforeLLMCall(
-                self._step_number, self.history.view(), system_prompt, self._step_tools
-            )
+            seen = self._step_number, self.history.view(), system_prompt, self._step_tools
+            given = BeforeLLMCall(*seen)
             await self._user_code.fire(BEFORE_LLM_CALL, self._hooks.before_llm_call, given)
             if given.blocked is not None:
                 self.cause = writable(given.blocked)

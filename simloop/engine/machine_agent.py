@@ -121,11 +121,9 @@ class MachineAgent:
                     raise  # not ours: another task wants this one to stop
             if cancellation.pending is not None:
                 signal = await self._stop()
-        raise RunawayRun(
-            f"the run passed max_transitions={most} without an outcome, "
-            f"after {self._model.requests} requests, in state "
-            f"{NAMES[type(self._run.state)]}"
-        )
+        so_far = f"{self._model.requests} requests, in state {NAMES[type(self._run.state)]}"
+        passed = f"the run passed max_transitions={most} without an outcome"
+        raise RunawayRun(f"{passed}, after {so_far}")
 
     async def _stop(self) -> signals.Signal:
         with suppress(asyncio.CancelledError):  # our own again, for a tool that goes on

@@ -123,7 +123,8 @@ _MAY_PASS = re.compile(
     "|".join(_PROGRAM["words of a failure that may pass"]), re.IGNORECASE | re.ASCII | re.MULTILINE
 )
 _CONFLICT, _TOO_LARGE, _SERVER = 409, 413, 500
-_LONGEST_MS = 2**31 - 1  # the longest wait of a JavaScript timer
+# No cap but the longest wait of a JavaScript timer.
+_UNCAPPED = dict.fromkeys(("max_delay_ms", "max_retry_after_ms"), 2**31 - 1)
 _AT_ONCE = re.compile(r"0|-\d+")
 
 
@@ -140,11 +141,7 @@ class OpencodeRetry:
         """Return the wait that a header asks for, zero and less for none, else 2, 4, 8 s ..."""
         if fault is not None and _AT_ONCE.fullmatch(fault.header("retry-after") or ""):
             return 0
-        uncapped = ExponentialBackoff(
-            initial_delay_ms=self.initial_delay_ms,
-            max_delay_ms=_LONGEST_MS,
-            max_retry_after_ms=_LONGEST_MS,
-        )
+        uncapped = ExponentialBackoff(initial_delay_ms=self.initial_delay_ms, **_UNCAPPED)
         return uncapped.delay_ns(failures, fault, now_ns=now_ns, draw=draw)
 
     def classify(self, fault: Fault) -> ErrorClass:

@@ -120,10 +120,11 @@ class PiLoop(machine.Design):
         self.unsupported = {Feature.EARLY_TOOLS: "pi starts a tool when the reply has ended"}
         if not chosen.compacts:
             self.unsupported[Feature.COMPACTION] = "pi has no compaction in this version"
-        self._round: Effect = effects.MeasureContext() if chosen.compacts else effects.CallModel()
-        self._take = {
-            Queue.STEERING: self._taking(Queue.STEERING, chosen.steering),
-            Queue.FOLLOW_UP: self._taking(Queue.FOLLOW_UP, chosen.follow_up),
+        then: Effect = effects.MeasureContext() if chosen.compacts else effects.CallModel()
+        taken = {Queue.STEERING: chosen.steering, Queue.FOLLOW_UP: chosen.follow_up}
+        self._take: Mapping[Queue, tuple[Effect, ...]] = {
+            queue: (effects.TakeQueued(queue, delivery != "all"), then)
+            for queue, delivery in taken.items()
         }
 
     def advance(self, run: Run, signal: Signal) -> Transition:
@@ -175,6 +176,3 @@ class PiLoop(machine.Design):
         if closed.follow_up:
             return self._begin_round(Queue.FOLLOW_UP)
         return finish(run, Outcome.COMPLETED)
-
-    def _taking(self, queue: Queue, delivery: Delivery) -> tuple[Effect, ...]:
-        return effects.TakeQueued(queue, delivery != "all"), self._round

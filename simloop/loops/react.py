@@ -69,9 +69,8 @@ class ReactLoop(machine.Design):
         self.max_rounds = self.options.max_rounds or (limits or Limits()).max_steps
         order: policies.ToolOrder = "parallel" if self.options.all_calls else "sequential"
         self.policies = policies.Policies(tool_execution=policies.ToolExecution(order=order))
-        self.bounds: Mapping[str, Bound] = {
-            "max_rounds": Bound("total_steps", self.max_rounds, of_turns=True)
-        }
+        rounds = Bound("total_steps", self.max_rounds, of_turns=True)
+        self.bounds: Mapping[str, Bound] = {"max_rounds": rounds}
         self._run_tools = (effects.RunTools(first_only=not self.options.all_calls),)
 
     def advance(self, run: Run, signal: Signal) -> Transition:

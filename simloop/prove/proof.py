@@ -109,11 +109,7 @@ def _count(kind: type[Effect], asked: tuple[Effect, ...]) -> int:
 
 
 def _waited(retry: RetryPolicy, fault: Fault | None, asked: tuple[Effect, ...]) -> int:
-    return sum(
-        max(
-            retry.delay_ns(effect.failures, None, now_ns=0, draw=0.0),
-            retry.delay_ns(effect.failures, fault, now_ns=0, draw=0.0),
-        )
-        for effect in asked
-        if isinstance(effect, Backoff) and effect.failures > 0  # else a violation, and no length
-    )
+    # A wait after no failure is a violation, and has no length.
+    waits = (e.failures for e in asked if isinstance(e, Backoff) and e.failures > 0)
+    delay_ns = partial(retry.delay_ns, now_ns=0, draw=0.0)
+    return sum(max(delay_ns(failures, None), delay_ns(failures, fault)) for failures in waits)

@@ -121,13 +121,11 @@ def _test(
 ) -> "AsyncTest":
     from simloop.runs.fixtures import AsyncTest  # noqa: PLC0415 - see the docstring of the plugin
 
-    provider, sim = item.stash.get(PROVIDER, None), item.stash.get(SIM, None)
     qualified = item.nodeid.partition("::")[2].replace("::", ".").partition("[")[0]
     name = f"{getattr(item.module, '__name__', '')}:{qualified}"
     test = AsyncTest(body, name, seed=seed, **settings)
-    for fixture in (provider, sim):
-        if fixture is not None:
-            fixture.begin(test)
+    for fixture in filter(None, (item.stash.get(PROVIDER, None), item.stash.get(SIM, None))):
+        fixture.begin(test)
     return test
 
 

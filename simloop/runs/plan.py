@@ -205,8 +205,6 @@ def _check_restarts(scenario: Scenario, loop: Loop) -> None:
 
 def _python_in(given: RunOptions, tools: Iterable[str]) -> list[str]:
     """Return the options that are Python code, which a trace cannot hold."""
-    if not given:
-        return []
     return [
         *(f"tool {name}" for name in tools),
         *(f"service {address}" for address in given.get("services") or ()),

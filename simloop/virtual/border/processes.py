@@ -32,9 +32,8 @@ from simloop.virtual.threads.scheduler import Fiber, ThreadEnded, parked, simula
 FIRST_PID = 2**22 + 1
 """Above the largest number of Linux, so that a call that slips through hits no real process."""
 _HARMLESS = frozenset(
-    getattr(signal, name)
+    getattr(signal, name, None)
     for name in ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGSTOP", "SIGTSTP")
-    if hasattr(signal, name)
 )
 """The signals that do not end a process; a stopped one would never go on, so it does not stop."""
 _STREAMS = {1: "stdout", 2: "stderr"}

@@ -217,12 +217,8 @@ FUNCTIONS: dict[Any, Any] = {
 if isinstance(threading.Lock, type):  # since Python 3.13
     FUNCTIONS[threading.Lock] = _class_stand_in(threading.Lock, SimulatedLock)
 
-_events: Any = asyncio.events
-_POLICY: Any = (  # renamed in Python 3.14, which deprecates policies
-    _events._BaseDefaultEventLoopPolicy
-    if hasattr(_events, "_BaseDefaultEventLoopPolicy")
-    else _events.BaseDefaultEventLoopPolicy
-)
+_EVENTS = vars(asyncio.events)  # Python 3.14 deprecates policies, and has renamed this one
+_POLICY: Any = _EVENTS.get("_BaseDefaultEventLoopPolicy") or _EVENTS["BaseDefaultEventLoopPolicy"]
 
 
 def _method(cls: type, name: str, answer: Callable[..., Any]) -> tuple[type, str, Any]:
