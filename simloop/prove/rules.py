@@ -20,6 +20,7 @@ from simloop.prove.graph import Arrow, Came, Graph, way_back, without_dead_ends
 Asked = tuple[Effect, ...]
 Advance = Callable[[Run, Signal], Transition | None]
 """The transition of a run on a signal, or None for an error, which is a violation of its own."""
+_Move = tuple[int, Signal, int]  # from a node, on a signal, to a node
 _UNANSWERED = (effects.TakeQueued, effects.EndRun)
 _LOOKING = (effects.MeasureContext, effects.Compact)
 _SPENDS_A_BUDGET = (effects.CallModel, effects.Backoff, effects.Compact)
@@ -190,16 +191,13 @@ def acts_after_an_abort(graph: Graph, rule: AbortRule) -> Iterator[Wrong]:
         yield Wrong(start, "a run may never end after an abort", way)
 
 
-def _arrows(graph: Graph, is_first: Callable[[Signal], bool]) -> Iterator[tuple[int, Signal, int]]:
+def _arrows(graph: Graph, is_first: Callable[[Signal], bool]) -> Iterator[_Move]:
     for node, arrows in enumerate(graph.arrows):
         yield from ((node, *arrow) for arrow in arrows if is_first(arrow[0]))
 
 
 def _first_after(
-    graph: Graph,
-    begins: Iterable[tuple[int, Signal, int]],
-    wrong: Callable[[Signal, int], str],
-    came: Came,
+    graph: Graph, begins: Iterable[_Move], wrong: Callable[[Signal, int], str], came: Came
 ) -> Iterator[Wrong]:
     """Yield what is wrong at or after the arrows of `begins`, the nearest first."""
     waiting = deque((*arrow, True) for arrow in begins)

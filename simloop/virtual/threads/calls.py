@@ -25,6 +25,7 @@ from simloop.virtual.clock.transports import ReachingLoop, Watches, refuse_metho
 from simloop.virtual.threads import scheduler
 
 T = TypeVar("T")
+_Start = Callable[[Callable[[], None]], threading.Thread]
 _Stop = Callable[[scheduler.SimulatedThread], object] | None
 
 
@@ -39,11 +40,7 @@ async def call_in_thread(function: Callable[[], T], name: str) -> T:
     return await result_in_thread(function, start)
 
 
-async def result_in_thread(
-    function: Callable[[], T],
-    start: Callable[[Callable[[], None]], threading.Thread],
-    stop: _Stop = None,
-) -> T:
+async def result_in_thread(function: Callable[[], T], start: _Start, stop: _Stop = None) -> T:
     """Call `function` in a thread that `start` gives its work, and return its result.
 
     A cancellation ends the thread, but for a first one that `stop` handles.
