@@ -52,7 +52,8 @@ def failure_alone(scenario: Scenario, rule: str = "", *, twice: bool = False) ->
     Raises ScenarioError if no file can hold the scenario.
     """
     if NURSERIES:
-        return NURSERIES[-1].failure(scenario, rule, twice=twice)
+        found = NURSERIES[-1].answer(scenario, rule=rule, twice=twice)
+        return None if found is None else Failure(*found)
     asked = _request(scenario, rule=rule, twice=twice)
     try:
         done = subprocess.run(**_process({}), input=asked, timeout=PATIENCE_S, check=False)
@@ -88,12 +89,12 @@ class Nursery:
         theirs.close()
         self.cpu_s = 0.0
 
-    def failure(self, scenario: Scenario, rule: str, *, twice: bool) -> Failure | None:
-        """Return what `failure_alone` returns."""
-        self._pipe.send((content_of(scenario), rule, twice))
+    def answer(self, scenario: Scenario, **asked: Any) -> Any:
+        """Return what `_answered` returns for a scenario."""
+        self._pipe.send((content_of(scenario), asked))
         took_s, found = self._pipe.recv()
         self.cpu_s += took_s
-        return None if found is None else Failure(*found)
+        return found
 
     def end(self) -> None:
         self._pipe.close()
@@ -105,9 +106,9 @@ def _nurse(pipe: Connection, parents: Connection) -> None:
     begin_worker(os.getppid())
     with contextlib.suppress(EOFError):
         while True:
-            content, rule, twice = pipe.recv()
+            content, asked = pipe.recv()
             start_s = cpu_s()
-            answer = partial(_answered, content, rule, twice=twice)
+            answer = partial(_answered, content, **asked)
             try:
                 found = isolated(answer, limit_s=PATIENCE_S)
             except RunawayRun:
@@ -129,7 +130,7 @@ class Twin:
     ) -> tuple[int, Scenario] | None:
         """Send a world with the entries of its run; return the previous world if its run differed.
 
-        `isolates` is whether that run was made in a process of its own.
+        With `isolates` it gets a process of its own, and is compared with one in the nursery.
 
         The search does not wait: the next call, or `answer`, returns the answer for this world.
         """
@@ -143,7 +144,9 @@ class Twin:
         except BrokenPipeError:  # a run has ended it; the search makes the same run
             self.end()
         else:
-            self._asked = number, world, digest_of(record)
+            alone = NURSERIES and isolates
+            digest = NURSERIES[-1].answer(world, isolates=False) if alone else digest_of(record)
+            self._asked = number, world, digest
         return differed
 
     def start(self) -> None:

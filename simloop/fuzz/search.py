@@ -314,7 +314,8 @@ class Search:
             run_again(verdict)
             failures = verdict.every_failure()
             if self.twin is not None and self.number % _ELSEWHERE == 0:
-                sent = self.twin.send(self.number, world, record, isolates=self.isolates)
+                isolates = self.isolates or self._course is not None
+                sent = self.twin.send(self.number, world, record, isolates=isolates)
                 found += self._found_elsewhere(sent)
         if self._course is not None or self.number % _LOOKED_AT == 0:
             self.goals.add(record)

@@ -98,24 +98,22 @@ def test_a_failure_that_needs_earlier_runs_is_none_in_a_nursery(nursery: Nursery
     world = of("remembers")
     found = [trial(Plan(world, {})).failure() for _ in range(4)]
     assert [each and each.name for each in found] == [None, None, *["adjacent-results"] * 2]
-    assert [nursery.failure(world, "", twice=False) for _ in range(4)] == [None] * 4
-    again = nursery.failure(world.model_copy(update={"then": ["a", "b"]}), "", twice=False)
-    assert again is not None
-    assert again.name == "adjacent-results"
+    assert [nursery.answer(world) for _ in range(4)] == [None] * 4
+    again = nursery.answer(world.model_copy(update={"then": ["a", "b"]}))
+    assert again[0] == "adjacent-results"
 
 
 def test_a_nursery_judges_by_the_one_rule_that_is_named(nursery: Nursery) -> None:
     world = of("remembers").model_copy(update={"then": ["a", "b"]})
-    assert nursery.failure(world, "no-mistake-in-the-code", twice=False) is None
-    found = nursery.failure(world, "adjacent-results", twice=False)
-    assert found is not None
-    assert found.name == "adjacent-results"
+    assert nursery.answer(world, rule="no-mistake-in-the-code") is None
+    found = nursery.answer(world, rule="adjacent-results")
+    assert found[0] == "adjacent-results"
 
 
 def test_a_run_that_ends_its_process_does_not_end_the_nursery(nursery: Nursery) -> None:
-    assert nursery.failure(of("dies"), "", twice=False) is None
-    assert nursery.failure(of("asks"), "", twice=False) is None
-    assert nursery.failure(of("fails"), "", twice=False) is not None
+    assert nursery.answer(of("dies")) is None
+    assert nursery.answer(of("asks")) is None
+    assert nursery.answer(of("fails")) is not None
 
 
 @pytest.mark.usefixtures("impatient")
@@ -124,16 +122,15 @@ def test_the_computing_of_a_nursery_counts_before_it_ends(
 ) -> None:
     monkeypatch.setattr(processes, "NURSERIES", [nursery])
     assert nursery.cpu_s == 0
-    nursery.failure(of("spins"), "", twice=False)
+    nursery.answer(of("spins"))
     assert 0 < nursery.cpu_s <= processes.cpu_s()
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_run_that_computes_for_ever_does_not_hold_the_nursery(nursery: Nursery) -> None:
-    found = nursery.failure(of("spins"), "", twice=False)
-    assert found is not None
-    assert (found.name, found.text) == ("finishes", OVERDUE)
-    assert nursery.failure(of("fails"), "", twice=False) is not None
+    found = nursery.answer(of("spins"))
+    assert found[:2] == ("finishes", OVERDUE)
+    assert nursery.answer(of("fails")) is not None
 
 
 def test_a_failure_is_tried_in_the_nursery_of_the_process_if_it_has_one(
@@ -152,7 +149,7 @@ import searching
 from simloop.fuzz.processes import Nursery
 nursery = Nursery()
 print(nursery._process.pid, flush=True)
-nursery.failure(searching.WORLD.model_copy(update={"loop": "searching:spins"}), "", twice=False)
+nursery.answer(searching.WORLD.model_copy(update={"loop": "searching:spins"}))
 """
 
 

@@ -99,7 +99,8 @@ def _ms(ns: int) -> str:
 def agent_backoff_matches_policy(subject: Subject) -> Watch:
     """A policy may count the failures of the run, or those since the last useful reply.
 
-    `unsure` is the number of failures in the run that the agent may have left out of its count.
+    `unsure` is the number of failures in the run that the agent may have left out of its count. It
+    may count those of its other conversations, such as a summary, too.
     """
     facts, policy = subject.facts, subject.retry
     assert policy is not None
@@ -122,7 +123,9 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
             continue
         waited, now_ns = entry.at_ns - reply.at_ns, _agent_ns(subject, reply.at_ns)
         least_count = max(1, min(in_run, in_row) - unsure)
-        counts = range(in_run, least_count - 1, -1) if unsure else (in_run, in_row)
+        most = sum(count for count, _, _ in failures.values())
+        is_known = not unsure and most == in_run
+        counts = (in_run, in_row) if is_known else range(most, least_count - 1, -1)
         # A Retry-After that is a date may be over on the clock of the agent, and on ours not yet.
         clocks = (now_ns, now_ns - _CLOCK_NS, now_ns + _CLOCK_NS)
         spans = [_wait_range(policy, each, reply.fault, at) for each in counts for at in clocks]
