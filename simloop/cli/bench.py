@@ -10,14 +10,13 @@ import msgspec
 
 from simloop.bench.hook_bench import CONFIDENCE, HookBench, HookRow, Interval, given_hooks, tried
 from simloop.bench.hook_processes import figures_of, measured, table
-from simloop.bench.report import HookReport, plot_of, plot_of_calls, read_report
+from simloop.bench.report import HookReport, read_report
 from simloop.cli.options import duration, formats
 from simloop.cli.terminal import json_text, note, out, out_lines, plain
 from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration, rounded_duration, rounded_number
 from simloop.recordings.hook_times import hook_times
-from simloop.trace.storage import write_file
 from simloop.world.user_functions import UserFunction
 
 
@@ -54,8 +53,6 @@ def command() -> None:
 @click.option("--fail-on", type=_percent, metavar="PERCENT",
               help="Fail if a cost has grown by more, such as 20%.")  # fmt: skip
 @formats
-@click.option("--plot", metavar="FILE.svg", type=click.Path(path_type=Path),
-              help="Draw the cost of the hooks.")  # fmt: skip
 @click.pass_context
 def hooks(
     context: click.Context,
@@ -68,7 +65,6 @@ def hooks(
     max_ns: int | None,
     fail_on: float | None,
     output_format: str,
-    plot: Path | None,
 ) -> int:
     """Measure hooks at the four points, in real time per call.
 
@@ -83,8 +79,6 @@ def hooks(
             hook_times([session, *map(Path, hooks)]) if session else (measured(commands, point), 0)
         )
         calls = figures_of(*found)
-        if plot is not None:
-            write_file(plot, plot_of_calls(calls).encode())
         return _told(calls, found[1], max_ns, output_format)
     if not hooks:
         raise click.UsageError("name a hook, --from or --command")
@@ -105,8 +99,6 @@ def hooks(
         hint = "compare at one point; a hook of a report has the same name too"
         message = f"nothing to compare: {plain(against)} has no hook at these points"
         raise ScenarioError(message, key="--against", hint=hint)
-    if plot is not None:
-        write_file(plot, plot_of(report).encode())
     if output_format == "json":
         out(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:

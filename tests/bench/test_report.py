@@ -1,7 +1,6 @@
 """Reports are compared hook by hook, name those above a limit, are read back, and are drawn."""
 
 import json
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import msgspec
 import pytest
 
 from simloop.bench.hook_bench import HookRow, Interval
-from simloop.bench.report import HookReport, plot_of, read_report
+from simloop.bench.report import HookReport, read_report
 from simloop.errors import ScenarioError
 
 AT = "before_tool_call"
@@ -98,20 +97,3 @@ def test_a_foreign_or_broken_report_is_refused_with_its_place(
     with pytest.raises(ScenarioError, match=message) as caught:
         read_report(path)
     assert (caught.value.path, bool(caught.value.hint)) == (str(path), True)
-
-
-class TestThePlot:
-    def texts(self, drawn: str) -> list[str]:
-        return [text for each in ET.fromstring(drawn).iter() if (text := (each.text or "").strip())]
-
-    def test_has_the_users_hooks_with_their_cost(self) -> None:
-        drawn = plot_of(report(row(1_100, "m:guard"), row(2_129_027, "m:slow")))
-        assert self.texts(drawn) == [
-            f"m:guard at {AT}", "1.1 us per call", f"m:slow at {AT}", "2.1 ms per call",
-            "simloop around the hook", "the hook",
-        ]  # fmt: skip
-
-    def test_draws_names_as_they_are(self) -> None:
-        drawn = plot_of(report(row(1_000, "<b>\x1b[2J&")))
-        assert self.texts(drawn)[0].startswith("<b>")
-        assert "\x1b" not in drawn

@@ -1,4 +1,4 @@
-"""Measures usual hooks, and writes the example and the plot of docs/hooks.md.
+"""Measures usual hooks, and writes the example of docs/hooks.md.
 
 python tests/benchmarks/publish_hooks.py
 """
@@ -16,15 +16,12 @@ _BLOCK = re.compile(r"(<!-- costs: [^>]*-->\n).*?(<!-- costs: end -->)", re.DOTA
 
 def publish() -> None:
     arguments = ("bench", "hooks", "usual_hooks:usual_hooks")
-    plot = ("--plot", str(FOLDER / "hooks.svg"))
-    printed = CliRunner(env={"NO_COLOR": "1"}).invoke(
-        main, [*arguments, *plot], catch_exceptions=False
-    )
+    printed = CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments, catch_exceptions=False)
     first, *blocks, method = printed.stdout.rstrip().split("\n\n")
     wanted = ("nothing at before_tool_call", "replaces_arguments")
     shown = [block for block in blocks if block.startswith(wanted)]
-    page, command = FOLDER / "hooks.md", "$ simloop bench hooks usual_hooks:usual_hooks --plot"
-    example = "\n\n".join([f"{command} hooks.svg\n{first}", "...", *shown, "...", method])
+    page, command = FOLDER / "hooks.md", "$ simloop bench hooks usual_hooks:usual_hooks"
+    example = "\n\n".join([f"{command}\n{first}", "...", *shown, "...", method])
     text, count = _BLOCK.subn(
         lambda block: f"{block[1]}```console\n{example}\n```\n{block[2]}", page.read_text("utf-8")
     )

@@ -226,19 +226,6 @@ class TestTheOutput:
         assert not any("\x1b" in line for line in lines)
 
 
-class TestThePlot:
-    def test_draws_the_given_hooks(self, m: Module) -> None:
-        assert m.run("m:guard", "--plot", "hooks.svg").exit_code == 0
-        drawn = Path("hooks.svg").read_text()
-        assert "m:guard at before_tool_call" in drawn
-        assert "300 us per call" in drawn
-
-    def test_that_cannot_be_written_is_refused(self, m: Module) -> None:
-        result = m.run("m:guard", "--plot", "no/hooks.svg")
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert "no/hooks.svg: cannot be written" in result.stderr
-
-
 def test_the_group_alone_shows_its_help(cli: Cli) -> None:
     result = cli("bench")
     assert result.exit_code == 2
