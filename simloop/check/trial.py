@@ -217,6 +217,8 @@ class Verdict(Struct):
     def _other_failure(self) -> Failure | None:
         # The agent may have swallowed the first error, and another one ended its run.
         cause = self.error and ((self.run and self.run.error) or self.error)
+        if self.violations and isinstance(cause, errors.InvariantViolated):
+            return None  # a violation has ended the run, and is told
         if cause is not None and self.ended_by is None and not self._compacts_by_design(cause):
             if isinstance(cause, ScenarioError) and cause.key != "loop":
                 raise cause

@@ -318,7 +318,8 @@ def _failure(finding: executor.SearchFinding, count: int, file: Path | None) -> 
         yield f"  {_NOT_REPRODUCED}"
     if file is not None:
         yield f"  file:     {plain(str(file))}"
-        yield f"  run it:   simloop run {shlex.quote(plain(str(file)))}"
+        twice = finding.name == executor.DIVERGED
+        yield f"  run it:   simloop {'check' if twice else 'run'} {shlex.quote(plain(str(file)))}"
 
 
 def _calls(calls: Mapping[str, int], unseen: Sequence[str]) -> Iterator[str]:

@@ -507,6 +507,15 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
     return act
 
 
+_OF_SERVICES: Mapping[str, tuple[int, Mapping[str, Any]]] = {
+    "refuses": (4, {"status": 422, "json": {"detail": "refused"}}),
+    "asks for a wait": (2, {"status": 429, "headers": {"retry-after": "7"}}),
+    "asks for a wait until a date": (
+        2, {"status": 429, "headers": {"retry-after": "Thu, 01 Jan 2026 00:00:20 GMT"}}
+    ),
+    "does not answer": (1, {"stall": "before-headers"}),
+    "takes an hour": (1, {"takes": "1h"}),
+}  # fmt: skip
 _OF_PROGRAMS = {
     "fails without a word of it": {"exit": 3},
     "takes an hour": {"takes": 3_600 * 10**9},
@@ -514,16 +523,11 @@ _OF_PROGRAMS = {
 
 
 def _others(base: Scenario) -> Iterator[Circumstance]:
-    for name in base.services:
-        act = _disturbed("services", name, _REFUSAL, with_fault, 4)
-        yield Circumstance(f"{name} refuses", act)
-        for number, fault in enumerate(_WAITS):
-            act = _disturbed("services", name, fault, with_fault, 2)
-            yield Circumstance(f"{name} asks for a wait {number}", act)
-        silent = _disturbed("services", name, _SILENCE, with_fault, 1)
-        yield Circumstance(f"{name} does not answer", silent, stalls=True)
-        hour = _disturbed("services", name, _HOUR, with_fault, 1)
-        yield Circumstance(f"an hour of {name}", hour)
+    for name, (words, (times, keys)) in product(base.services, _OF_SERVICES.items()):
+        stage = faults.Stage.LATE if "takes" in keys else faults.Stage.INSTEAD
+        fault = faults.SiteFault(f"service {words}", stage, keys)
+        act = _disturbed("services", name, fault, with_fault, times)
+        yield Circumstance(f"{name} {words}", act, stalls="stall" in keys)
     for name, given in base.programs.items():
         yield Circumstance(f"{name} is not there", _with_programs(name, {}))
         if given != FILES:  # a shell over files has no answers
@@ -561,19 +565,6 @@ def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], Non
         draft.keys["models"] = {**known, name: changed}
 
     return act
-
-
-_HOUR = faults.SiteFault("service.hour", faults.Stage.LATE, {"takes": "1h"})
-_WAITS = [
-    faults.SiteFault(
-        "service.429", faults.Stage.INSTEAD, {"status": 429, "headers": {"retry-after": each}}
-    )
-    for each in ("7", "Thu, 01 Jan 2026 00:00:20 GMT")
-]
-_SILENCE = faults.SiteFault("service.stall", faults.Stage.INSTEAD, {"stall": "before-headers"})
-_REFUSAL = faults.SiteFault(
-    "service.422", faults.Stage.INSTEAD, {"status": 422, "json": {"detail": "refused"}}
-)
 
 
 def _with_programs(name: str, answers: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:

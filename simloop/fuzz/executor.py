@@ -43,7 +43,7 @@ _SLICE_S, MOST_OF_WORKER = 1.0, 50
 """The real seconds after which a range ends, since results are stored and shown then, and its most
 runs in another process, since the results of later ones wait for it."""
 TWIN = processes.Twin()
-_DIVERGED = ReplayDiverged.__name__
+DIVERGED = ReplayDiverged.__name__
 
 
 class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
@@ -201,11 +201,9 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)  # the parent asks for the result so far
         result = _played(settings, due, search, processes.cpu_s())
-        if result.ended or any(
-            each.name == _DIVERGED and each.run == 1 for each in result.findings
-        ):
+        if result.ended or any(each.name == DIVERGED and each.run == 1 for each in result.findings):
             return result  # what its first run keeps is told
-        if any(each.reproduced is False or each.name == _DIVERGED for each in result.findings):
+        if any(each.reproduced is False or each.name == DIVERGED for each in result.findings):
             return None
         with captured(), suppress(Overdue), _patience() as begins:
             begins()

@@ -346,23 +346,25 @@ class Search:
         what = first_difference(machine, design, limits)
         if not what:
             return []
-        failure = Failure.named(UNLIKE, what)
-        new = self.failures.add(failure, _with_limits_of(self.loop, {}), self.number)
-        return [] if new is None else [new]
+        return self._new(Failure.named(UNLIKE, what), _with_limits_of(self.loop, {}), self.number)
 
     def _carries_over(self, world: Scenario) -> list[FoundFailure]:
         """Play the course of an agent twice in a new process: two users must not meet.
 
         An agent may keep what no request shows, such as a cache or the time of its last call.
         """
-        failure = None if self.isolates else self.alone(world, ReplayDiverged.__name__)
-        if failure is None or failure.name != ReplayDiverged.__name__ or _SENT not in failure.text:
-            return []
-        new = self.failures.add(failure, world, self.number)
-        if new is None:
-            return []
-        new.reproduced = True
-        return [new]
+        name = ReplayDiverged.__name__
+        failure = None if self.isolates else self.alone(world, name)
+        is_shown = failure is not None and failure.name == name and _SENT in failure.text
+        return self._new(failure, world, 1, reproduced=True) if failure and is_shown else []
+
+    def _new(
+        self, failure: Failure, world: Scenario, run: int, *, reproduced: bool | None = None
+    ) -> list[FoundFailure]:
+        found = self.failures.add(failure, world, run)
+        if found is not None:
+            found.reproduced = reproduced
+        return [] if found is None else [found]
 
     def _count_calls(self, record: Iterable[AnyEntry]) -> None:
         self.calls = self.calls or dict.fromkeys(self._abilities.tools.names, 0)
@@ -378,10 +380,8 @@ class Search:
     def _found_elsewhere(self, differed: tuple[int, Scenario] | None) -> list[FoundFailure]:
         if differed is None:
             return []
-        number, world = differed
         error = ReplayDiverged("a run in another process, with another PYTHONHASHSEED, differs")
-        found = self.failures.add(Failure.of_error(error), world, number)
-        return [] if found is None else [found]
+        return self._new(Failure.of_error(error), differed[1], differed[0])
 
     def alone(self, world: Scenario, name: str) -> Failure | None:
         """Run a scenario in a new process; in this one if it needs objects of the caller.

@@ -99,14 +99,13 @@ def shrink(
 
 def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]:
     """Return the smallest scenario with a failure that a new process shows, and the failure."""
-    if found.reproduced:
-        expect = found.scenario.expect.model_copy(update=_ANY_END)
-        scenario = found.scenario.model_copy(update={"expect": expect})
-        with suppress(ScenarioError):
-            shrunk = shrink(scenario, given, invariants=found.rule)
-            if shrunk is not None and shrunk.failure.name == found.name:
-                return shrunk.scenario, shrunk.failure
-    return found.scenario, found.failure
+    expect = found.scenario.expect.model_copy(update=_ANY_END)
+    scenario = found.scenario.model_copy(update={"expect": expect})
+    with suppress(ScenarioError):
+        shrunk = shrink(scenario, given, invariants=found.rule) if found.reproduced else None
+        if shrunk is not None and shrunk.failure.name == found.name:
+            return shrunk.scenario, shrunk.failure
+    return scenario, found.failure
 
 
 @dataclass
@@ -149,9 +148,8 @@ class _Search:
         expect = self._best.get("expect", {})
         self._best = {key: each for key, each in self._best.items() if key != "expect"}
         known = {"violates": expect["violates"]} if "violates" in expect else {}
-        if self.plan.loop.machine is None:  # one without the fault may end before it
-            known["unused"] = {"min": 0}
-        self._fixed["expect"] = {"outcomes": [REST], **known}
+        # A loop without the fault may end before it.
+        self._fixed["expect"] = {"outcomes": [REST], "unused": {"min": 0}, **known}
         self._text = json.dumps(self._best)
         self._tried = {self._text}
 
@@ -166,9 +164,9 @@ class _Search:
     def let_it_end(self) -> None:
         """Add good replies if none are left: a loop without the fault needs them to end.
 
-        An agent may end before it needs one, as in a deadlock, and its last reply may be an object.
+        That with it may end before, as in a deadlock. The last reply of an agent may be an object.
         """
-        if self.plan.loop.machine is None and self.failure.name != EXPECTATION:
+        if self.failure.name != EXPECTATION:
             replies = self._best.get("model", [])
             if not replies or replies[-1].get("times") != "always" or "when" in replies[-1]:
                 self._accept({**self._best, "model": [*replies, self._last]})
