@@ -491,9 +491,9 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
 def _many(draft: WorldDraft, _: int) -> None:
     """Prompt so often that an agent that keeps the newest messages drops others, of any kind."""
     end = draft.reply(len(draft.replies))
-    for number in range(_PROMPTS if draft.offer.first else 0):
-        calls = [draft.offer.call(place, place) for place in range(number % 3 + 1)]
-        draft.replies += [Reply(call=calls), end]
+    for number in range(_PROMPTS if draft.offer.first else 0):  # of unequal lengths
+        calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
+        draft.replies += [*[Reply(call=calls)] * (number % 3), end]
     more = [f"Prompt {number}." for number in range(2, _PROMPTS + 2)]
     draft.keys["then"] = [*draft.get("then"), *more]
 
