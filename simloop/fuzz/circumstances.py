@@ -6,6 +6,7 @@ real provider rarely does that.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, product, zip_longest
 from typing import Any, NamedTuple
 
@@ -136,8 +137,10 @@ def _failures() -> Iterator[Circumstance]:
     waits = _inserted({"http": {"status": 429, "retry_after": "45s"}})
     yield Circumstance("a wait, then nothing", _both(_inserted({"finish": "stop"}), waits))
     for body in faults.BODIES[1:]:
-        keys = {"http": {"status": body.statuses[-1], **body.keys}}
-        yield Circumstance(f"http {body}", _inserted(keys))
+        # A body of two statuses misleads by the first of them: a quota that looks like a rate.
+        for status in dict.fromkeys((body.statuses[0], body.statuses[-1])):
+            keys = {"http": {"status": status, **body.keys}}
+            yield Circumstance(f"http {status} {body.keys}", _inserted(keys))
     for status in (500, 429, 503):
         for times in (3, _STORM):
             act = _inserted({"http": {"status": status}, "times": times})
@@ -507,12 +510,11 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
     return act
 
 
+_SOON = "Thu, 01 Jan 2026 00:00:20 GMT"
 _OF_SERVICES: Mapping[str, tuple[int, Mapping[str, Any]]] = {
     "refuses": (4, {"status": 422, "json": {"detail": "refused"}}),
     "asks for a wait": (2, {"status": 429, "headers": {"retry-after": "7"}}),
-    "asks for a wait until a date": (
-        2, {"status": 429, "headers": {"retry-after": "Thu, 01 Jan 2026 00:00:20 GMT"}}
-    ),
+    "asks for a wait until a date": (2, {"status": 429, "headers": {"retry-after": _SOON}}),
     "does not answer": (1, {"stall": "before-headers"}),
     "takes an hour": (1, {"takes": "1h"}),
 }  # fmt: skip
@@ -549,7 +551,11 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
                 for times in (1, 4):
                     act = _disturbed(key, name, fault, change, times)
                     yield Circumstance(f"{times} {fault.site} of {name}", act)
-
+    of_post = partial(with_fault, of="post")  # a read before would use the fault up
+    for name, fault in product(base.services, faults.SERVICE_FAULTS[1:]):
+        if any(route.post for route in base.services[name]):
+            act = _disturbed("services", name, fault, of_post, 1)
+            yield Circumstance(f"{fault.site} of a POST to {name}", act)
     for each in chain(_failures(), _cuts()) if base.models else ():
         for name in base.models:
             yield each._replace(name=f"{each.name} for {name}", act=_for_party(name, each))

@@ -186,11 +186,16 @@ _KEEPING: set[SearchSettings] = set()
 def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> RangeResult | None:
     """Return the result, or None if the agent keeps something of its runs."""
     start_s = time.process_time()
+
+    def course() -> str:
+        with captured():
+            return processes.digest_of(trial(next(search.worlds(1))[0], UNJUDGED).entries)
+
     if settings not in _COURSES:
         with captured():
             for each in range(1, _WARM + 1):  # imports what the agent imports late, for each fork
                 trial(next(search.worlds(each))[0], UNJUDGED)
-            _COURSES[settings] = processes.digest_of(search.plain_course())
+        _COURSES[settings] = course()
     if due.first == 1:
         search.twin = None
     else:
@@ -205,10 +210,9 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
             return result  # what its first run keeps is told
         if any(each.reproduced is False or each.name == DIVERGED for each in result.findings):
             return None
-        with captured(), suppress(Overdue), _patience() as begins:
+        with suppress(Overdue), _patience() as begins:
             begins()
-            same = processes.digest_of(search.plain_course()) == _COURSES[settings]
-            return result if same else None
+            return result if course() == _COURSES[settings] else None
         return None
 
     try:

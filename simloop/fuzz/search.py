@@ -25,7 +25,6 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import (
     FINISHES,
     SPLIT,
-    UNJUDGED,
     UNLIKE,
     Failure,
     Rules,
@@ -214,10 +213,6 @@ class Search:
     @property
     def is_of_agent(self) -> bool:
         return self._course is not None
-
-    def plain_course(self) -> Sequence[AnyEntry]:
-        """Play the course of an agent, in its first world, and return the entries of that run."""
-        return trial(next(self.worlds(1))[0], UNJUDGED).entries
 
     @property
     def unseen(self) -> Sequence[str]:

@@ -148,7 +148,6 @@ class _Search:
         expect = self._best.get("expect", {})
         self._best = {key: each for key, each in self._best.items() if key != "expect"}
         known = {"violates": expect["violates"]} if "violates" in expect else {}
-        # A loop without the fault may end before it.
         self._fixed["expect"] = {"outcomes": [REST], "unused": {"min": 0}, **known}
         self._text = json.dumps(self._best)
         self._tried = {self._text}

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import parse_qsl, unquote
@@ -259,12 +259,13 @@ def _expression(text: str, parameter: str) -> tuple[str, tuple[str, ...]]:
     return "".join(pieces), names
 
 
-def with_fault(routes: Sequence[Route], fault: SiteFault, times: int) -> list[Route]:
+def with_fault(routes: list[Route], fault: SiteFault, times: int, of: str = "any") -> list[Route]:
     """Return the routes of a service whose first requests fail, or whose answers come late."""
     if fault.stage is Stage.LATE:
         late = Route(any="/", **fault.keys).takes
         return [route.model_copy(update={"takes": late}) for route in routes]
-    return [Route(any=f"/{REST}", times=times, **fault.keys), *routes]
+    failing: Any = {of: f"/{REST}", **fault.keys}
+    return [Route(**failing, times=times), *routes]
 
 
 @cache

@@ -15,7 +15,7 @@ from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.kernel.errorclass import ErrorClass, class_of_status
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
-from simloop.messages import Fault, FinishReason, Outcome
+from simloop.messages import Fault, FinishReason, Outcome, json_value
 from simloop.trace import entries
 from simloop.trace.facts import Facts, ReceivedReply
 from simloop.trace.kinds import clock
@@ -25,10 +25,10 @@ NS_PER_MS = 1_000_000
 _MOST_DRAW = 1 - 2**-53
 _CLOCK_NS = NS_PER_MS
 """The finest difference in time that an agent is judged by: many programs count in milliseconds."""
-_MINUTE_NS = 60_000 * NS_PER_MS
-_HOUR_NS = 60 * _MINUTE_NS
-_RATE_LIMIT = 429
-_AT_ONCE = 3  # retries in a row without a wait
+MINUTE_NS = 60_000 * NS_PER_MS
+_HOUR_NS = 60 * MINUTE_NS
+RATE_LIMIT = 429
+AT_ONCE = 3  # retries in a row without a wait
 _USUAL = ExponentialBackoff()
 _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
 _MISTAKES = {
@@ -156,14 +156,14 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
         return ""
     waited = entry.at_ns - reply.at_ns
     asked = retry_after_ns(fault, _agent_ns(subject, reply.at_ns))
-    if asked is not None and asked > _MINUTE_NS:
+    if asked is not None and asked > MINUTE_NS:
         return ""
     failed = f"request {reply.number} failed and"
     if asked is not None and waited + _CLOCK_NS < asked:
         after = f"{_ms(waited)} ms after {failed} asked for {_ms(asked)} ms"
         return f"request {entry.number} is sent {after}"
     silent = fault.header("retry-after") is None and fault.header("retry-after-ms") is None
-    is_known = asked is not None or (silent and fault.status != _RATE_LIMIT)
+    is_known = asked is not None or (silent and fault.status != RATE_LIMIT)
     if not is_known or waited <= _HOUR_NS or facts.added:
         return ""
     wait = "no wait" if asked is None else f"{_ms(asked)} ms"
@@ -187,7 +187,7 @@ def repeated_retries_wait(subject: Subject) -> Watch:
             del at_once[facts.conversation]
             continue
         at_once[facts.conversation] += 1
-        if (count := at_once[facts.conversation]) >= _AT_ONCE:
+        if (count := at_once[facts.conversation]) >= AT_ONCE:
             failed = f"after request {reply.number} failed"
             return f"request {entry.number} is retry {count} in a row without a wait, {failed}"
 
@@ -454,6 +454,9 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue
         if entry.outcome is not Outcome.FAILED or facts.stop is not None:
             continue
+        asked = request is not None and request.output is not None
+        if asked and any(json_value(each.text) is None for each in replies):
+            continue  # the request asks for an object
         if replies and all(map(is_answer, replies)):
             answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"
             return f"the run fails ({entry.message!r:.80}), and the model has answered {answer}"

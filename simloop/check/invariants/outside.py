@@ -6,6 +6,7 @@ simloop may not see which tool does it, so a request or a program belongs to the
 from collections import Counter
 from typing import Any
 
+from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of
 from simloop.check.invariants.tools import BROKEN, CHANGING, SOON_NS, described, tells
@@ -32,12 +33,10 @@ from simloop.virtual.clock.instants import EPOCH_NS
 _WORK = (ProgramStarted, ProgramEnded, ServiceRequest, ServiceReply)
 _REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
 _UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
+_UNKNOWN = frozenset({500, 502, 504})
 _LOST = frozenset({"lost", "timed-out", "refused"})
-_RATE_LIMIT, _BROKEN_SERVICE = 429, 500
-_NS_PER_MS = 1_000_000
-_MINUTE_NS = 60_000 * _NS_PER_MS
+_BROKEN_SERVICE = 500
 _OF_TIMEOUTS = ("timeout", "timed", "too long", "too slow", "not end", "not finish", "gave up")
-_AT_ONCE = 3  # retries in a row without a wait
 
 
 @of_agents(
@@ -85,7 +84,8 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             sent, uncertain = {}, []
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
-            if first is not None and entry.failure in _UNCERTAIN:
+            is_unknown = entry.failure in _UNCERTAIN or entry.status in _UNKNOWN
+            if first is not None and is_unknown:
                 uncertain.append(first)
         elif _is_change(subject, entry):
             sent[entry.number] = entry
@@ -190,7 +190,7 @@ def services_not_pressed(subject: Subject) -> Watch:
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
             has_failed = entry.failure in _LOST or entry.status >= _BROKEN_SERVICE
-            if first is not None and (has_failed or entry.status == _RATE_LIMIT):
+            if first is not None and (has_failed or entry.status == RATE_LIMIT):
                 failed[_what(first)] = entry
         else:
             sent[entry.number], what = entry, _what(entry)
@@ -201,12 +201,12 @@ def services_not_pressed(subject: Subject) -> Watch:
             least_ns = retry_after_ns(asked, EPOCH_NS + reply.at_ns) or 0
             waited_ns = entry.at_ns - reply.at_ns
             again = f"{described(entry)} is sent again as request {entry.number}"
-            if waited_ns + _NS_PER_MS < least_ns <= _MINUTE_NS:
+            if waited_ns + NS_PER_MS < least_ns <= MINUTE_NS:
                 return (
                     f"{again} after {clock(waited_ns)}, and the service asks for {clock(least_ns)}"
                 )
             at_once[what] = 0 if waited_ns else at_once[what] + 1
-            if at_once[what] >= _AT_ONCE:
+            if at_once[what] >= AT_ONCE:
                 return f"{again}: retry {at_once[what]} in a row without a wait"
 
 

@@ -232,13 +232,12 @@ def _sent_for_wrong_values(subject: Subject, entry: ServiceRequest) -> str:
     calls = [call for reply in facts.last_replies() for call in reply.calls]
     specs = () if facts.request is None else facts.request.tools
     spec = next((each for each in specs if [each.name] == [call.name for call in calls]), None)
-    if spec is None or entry.service not in (subject.mutating or ()):
+    is_change = entry.method in CHANGING and entry.service in (subject.mutating or ())
+    if spec is None or not is_change or calls[0].id in facts.ran:
         return ""
     given, schema = json_value(calls[0].arguments), json_value(bytes(spec.parameters).decode())
-    if entry.method not in CHANGING or calls[0].id in facts.ran or not isinstance(given, dict):
-        return ""
     any_keys = canonical_json({**schema, "required": [], "additionalProperties": True})
-    if validator_of(any_keys, spec.name).is_valid(given):
+    if not isinstance(given, dict) or validator_of(any_keys, spec.name).is_valid(given):
         return ""
     wrong = f"and the schema of {spec.name!r} does not allow {calls[0].arguments:.80}"
     return f"{described(entry)} is sent, {wrong}"

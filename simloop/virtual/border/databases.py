@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from simloop.virtual.border.answers import Answers, answers_here, stand_in
-from simloop.virtual.clock.listener import report_lost_changes
+from simloop.virtual.clock.listener import listener_of
 from simloop.virtual.clock.loop import loop_here
+from simloop.virtual.places import callers_place
 
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50)  # and then 100: sqliteDefaultBusyCallback
 _LEGACY = -1  # sqlite3.LEGACY_TRANSACTION_CONTROL
@@ -66,11 +67,12 @@ class _WaitingConnection(_Connection):  # type: ignore[misc]
         _waited(self, super().commit)
 
     def close(self) -> None:
-        # After an exception, the change is not wanted. With `autocommit`, a transaction is open at
-        # all times.
+        # After an exception it is meant; with `autocommit`, a transaction is open at all times.
         is_lost = self.in_transaction and getattr(self, "autocommit", _LEGACY) == _LEGACY
         if is_lost and self.total_changes > self.kept and sys.exc_info()[0] is None:
-            report_lost_changes(loop_here(), self.total_changes - self.kept)
+            listener = listener_of(loop_here())
+            if listener is not None:
+                listener.loses(self.total_changes - self.kept, callers_place())
         super().close()
 
     def __exit__(self, *raised: object) -> Any:

@@ -66,13 +66,6 @@ def report_lock(loop: Any, took_ns: int, holders_place: str) -> None:
         listener.held(took_ns, holders_place)
 
 
-def report_lost_changes(loop: Any, rows: int) -> None:
-    """Tell the listener that a program closes a database without a commit of changed rows."""
-    listener = listener_of(loop)
-    if listener is not None:
-        listener.loses(rows, callers_place())
-
-
 class OpenSession(NamedTuple):
     """A session that the program has opened at `place`; `link` is an object of it alone."""
 
