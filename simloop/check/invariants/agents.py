@@ -123,7 +123,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
             continue
         waited, now_ns = entry.at_ns - reply.at_ns, _agent_ns(subject, reply.at_ns)
         least_count = max(1, min(in_run, in_row) - unsure)
-        most = sum(count for count, _, _ in failures.values())
+        most = max(in_run, sum(map(is_useless, facts.main_replies[facts.earlier_replies :])))
         is_known = not unsure and most == in_run
         counts = (in_run, in_row) if is_known else range(most, least_count - 1, -1)
         # A Retry-After that is a date may be over on the clock of the agent, and on ours not yet.
@@ -522,8 +522,8 @@ def no_lock_held_while_waiting(_: Subject, entry: entries.LockHeld) -> str:
     "asyncio, Detect never-retrieved exceptions",
     sees=[entries.LeftBehind],
 )
-def no_failure_unseen(_: Subject, entry: entries.LeftBehind) -> str:
-    """The agent goes on without the work of the task, and only a log tells of it, or nothing."""
-    if entry.what != "exception":
+def no_failure_unseen(subject: Subject, entry: entries.LeftBehind) -> str:
+    """The agent goes on without its work, and only a log tells of it. A stopped run may do so."""
+    if entry.what != "exception" or subject.facts.stop is not None:
         return ""
     return f"a task fails at {entry.place}, and no code looks at it: {entry.name:.80}"

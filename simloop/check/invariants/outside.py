@@ -134,9 +134,8 @@ def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest) -> st
 )
 def changes_committed(_: Subject, entry: LeftBehind) -> str:
     """A change that is not wanted is rolled back, or an exception passes the close."""
-    if entry.what != "transaction":
-        return ""
-    return f"a database is closed at {entry.place} with {entry.name} that are not committed"
+    closed = f"a database is closed at {entry.place} with {entry.name} that are not committed"
+    return closed if entry.what == "transaction" else ""
 
 
 @of_agents(

@@ -178,6 +178,10 @@ GOOD = [
     failing(1, 1).replied("", "a").started("a").result("a").request(LOOKED).failed().after(1)
      .request(LOOKED).replied("Done.").ended(),
     asked().replied("Done.").add(LeftBehind, "task", "tick", "mine.py:3 in tick").ended(),
+    asked().stop().add(LeftBehind, "exception", "KeyError: 'id'", "mine.py:3 in log"),
+    # A failed summary counts, too.
+    asked().replied("", "a").started("a").result("a").request([UserMessage("Sum up.")], tools=[])
+     .failed().request(LOOKED).failed().after(2).request(LOOKED).replied("Done.").ended(),
     asked().failed().after(1).request([GO]).failed().after(2).request([GO]).replied("Done.")
      .ended(),
     asked().failed(retry_after="9").after(9).request([GO]).replied("Done.").ended(text="Done."),

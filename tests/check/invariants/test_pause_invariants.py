@@ -98,6 +98,7 @@ RIGHT = {
     "the rejected call is asked for again": ran(
         rejected().call("a", A).finish().ended().prompt("yes"), "a", A
     ),
+    "an equal call is open": rejected().call("c", A).finish().ended().prompt("yes").started("a", A),
     "an id comes again": rejected().ended().prompt("yes").started("a", B),
     "the answer is in its result": answered(
         returned("a", "The user says: Not that one."), returned("b", "seen")
