@@ -176,7 +176,6 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     return _played(settings, due, search, start_s)
 
 
-_WARM = 4
 _COURSES: dict[SearchSettings, str] = {}
 """The digests of the plain courses of agents before any range."""
 _KEEPING: set[SearchSettings] = set()
@@ -193,7 +192,7 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
 
     if settings not in _COURSES:
         with captured():
-            for each in range(1, _WARM + 1):  # imports what the agent imports late, for each fork
+            for each in range(1, 5):  # imports what the agent imports late, for each fork
                 trial(next(search.worlds(each))[0], UNJUDGED)
         _COURSES[settings] = course()
     if due.first == 1:
@@ -224,8 +223,7 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
     except KeyboardInterrupt:
         so_far = next(filter(None, told), RangeResult(due.first, 0))
         result = replace(so_far, ended=True)
-    took_s = time.process_time() - start_s
-    return result and replace(result, cpu_s=result.cpu_s + took_s)
+    return result and replace(result, cpu_s=result.cpu_s + time.process_time() - start_s)
 
 
 def _played(settings: SearchSettings, due: Range, search: Search, start_s: float) -> RangeResult:
