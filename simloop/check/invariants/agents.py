@@ -440,7 +440,8 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
 def no_failure_after_an_answer(subject: Subject) -> Watch:
     """A reply with text and without calls, also half ones, which ended by itself, is an answer.
 
-    A message of the user that no request of the run has needs a further answer.
+    A message of the user that no request of the run has needs a further one. An answer may be
+    beyond a bound of the agent's own.
     """
     facts = subject.facts
     said: set[str] = set()
@@ -452,10 +453,10 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
         replies, request = facts.last_replies(), facts.request
         if request is not None and said - {message.text for message in request.messages}:
             continue
-        if entry.outcome is not Outcome.FAILED or facts.stop is not None:
+        is_bound = any(word in entry.message.lower() for word in _OF_BOUNDS)
+        if entry.outcome is not Outcome.FAILED or facts.stop is not None or is_bound:
             continue
-        asked = request is not None and request.output is not None
-        if asked and any(json_value(each.text) is None for each in replies):
+        if request and request.output and any(json_value(each.text) is None for each in replies):
             continue  # the request asks for an object
         if replies and all(map(is_answer, replies)):
             answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"

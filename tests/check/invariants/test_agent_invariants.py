@@ -178,6 +178,7 @@ GOOD = [
     failing(1, 1).replied("", "a").started("a").result("a").request(LOOKED).failed().after(1)
      .request(LOOKED).replied("Done.").ended(),
     asked().replied("Done.").add(LeftBehind, "task", "tick", "mine.py:3 in tick").ended(),
+    asked().replied("Done.").ended(FAILED, message="Error: Recursion limit of 25 reached"),
     asked().stop().add(LeftBehind, "exception", "KeyError: 'id'", "mine.py:3 in log"),
     # A failed summary counts, too.
     asked().replied("", "a").started("a").result("a").request([UserMessage("Sum up.")], tools=[])
