@@ -168,8 +168,7 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     search.number, search.failures = due.first - 1, FoundFailures(due.known)
     search.twin = TWIN if in_main else None  # a cluster may play several ranges in one process
     if forks and search.is_of_agent and settings.isolate is None:
-        played = None if settings in _KEEPING else _played_in_fork(settings, due, search)
-        if played is not None:
+        if settings not in _KEEPING and (played := _played_in_fork(settings, due, search)):
             return played
         _KEEPING.add(settings)
         search.isolates = True

@@ -1,16 +1,19 @@
 """Blocking waits for async code, in the event loop's own thread and in others."""
 
 import asyncio
+import gc
 import random
 import threading
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-from simloop import simulate
+from simloop import Scenario, Simulation, simulate
 from simloop.errors import Deadlock, ScenarioError
+from simloop.trace.entries import Ended, ServiceReply, ServiceRequest, StopRequested
 from simloop.virtual.threads.calls import run_blocking
 
 
@@ -154,3 +157,24 @@ def test_a_loop_that_runs_when_the_simulation_ends_is_closed() -> None:
         return loop
 
     assert simulate(main()).is_closed()
+
+
+def test_a_thread_that_a_stop_ends_closes_its_request_then_and_not_when_it_is_collected() -> None:
+    """The frames of the thread are garbage in a cycle, which is freed in the next prompt."""
+
+    def agent(prompt: str) -> str:
+        try:
+            if prompt == "Go.":
+                urllib.request.urlopen("https://shop.example/orders")
+        except BaseException as error:
+            error.itself = error  # type: ignore[attr-defined]
+            raise
+        gc.collect()
+        return "Done."
+
+    services = {"https://shop.example": [{"get": "/orders", "takes": "5s"}]}
+    script: Any = {"services": services, "abort": {"after": "service-request"}, "then": ["More."]}
+    played = Simulation(Scenario(prompt="Go.", **script), loop=agent).run_unchecked().trace.entries
+    kinds = [type(each) for each in played]
+    assert kinds[1:5] == [ServiceRequest, StopRequested, ServiceReply, Ended]
+    assert kinds.count(ServiceReply) == 1

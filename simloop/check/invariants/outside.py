@@ -84,8 +84,7 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             sent, uncertain = {}, []
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
-            is_unknown = entry.failure in _UNCERTAIN or entry.status in _UNKNOWN
-            if first is not None and is_unknown:
+            if first and (entry.failure in _UNCERTAIN or entry.status in _UNKNOWN):
                 uncertain.append(first)
         elif _is_change(subject, entry):
             sent[entry.number] = entry

@@ -13,7 +13,7 @@ import contextvars
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -151,6 +151,8 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
         try:
             return inner.run_until_complete(coroutine)
         finally:
+            with suppress(RuntimeError):  # a clean-up of the user's that waits
+                coroutine.close()  # if the thread is ended: the collector would do it at any time
             inner.close()
 
 
