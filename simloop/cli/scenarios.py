@@ -6,13 +6,7 @@ import click
 
 from simloop.cli.options import scenario_names, targets_of
 from simloop.cli.terminal import cells, note, out, out_lines, padded, plain
-from simloop.scenario.catalog import (
-    SUFFIX,
-    bundled_folder,
-    bundled_names,
-    find_bundled,
-    schema_text,
-)
+from simloop.scenario import catalog
 from simloop.scenario.writing import create, create_schema
 
 STARTER = Path(__file__).with_name("starter.yaml")
@@ -32,8 +26,8 @@ def new(file: Path) -> None:
     schema = create_schema(file.parent)
     if schema is not None:
         out(plain(str(schema)))
-    if not file.name.endswith(SUFFIX):
-        note(f"its name does not end with {SUFFIX}, so `simloop run FOLDER` will not find it")
+    if not file.name.endswith(end := catalog.SUFFIX):
+        note(f"its name does not end with {end}, so `simloop run FOLDER` will not find it")
 
 
 @click.command("list")
@@ -43,12 +37,13 @@ def listing(names: tuple[str, ...]) -> None:
 
     `simloop list retry/` lists those of a theme. `simloop cat NAME` prints one.
     """
-    found = sorted(targets_of(names or bundled_names()), key=lambda each: each.name)
+    found = sorted(targets_of(names or catalog.bundled_names()), key=lambda each: each.name)
     listed = [(plain(each.name), plain(each.scenario().title)) for each in found]
     width = max((cells(name) for name, _ in listed), default=0)
     out_lines(f"{padded(name, width)}  {title}".rstrip() for name, title in listed)
     if not listed:
-        note(f"there are no scenarios in {plain(str(bundled_folder()))}; see: simloop doctor")
+        folder = plain(str(catalog.bundled_folder()))
+        note(f"there are no scenarios in {folder}; see: simloop doctor")
 
 
 @click.command("cat")
@@ -59,7 +54,7 @@ def cat(name: str) -> None:
     NAME is a name from `simloop list`. `simloop cat retry/rate-limit > mine.simloop.yaml` copies
     one.
     """
-    out(find_bundled(name).read_text("utf-8").removesuffix("\n"))
+    out(catalog.find_bundled(name).read_text("utf-8").removesuffix("\n"))
 
 
 @click.command("schema")
@@ -70,4 +65,4 @@ def schema() -> None:
 
     # yaml-language-server: $schema=PATH
     """
-    out(schema_text().removesuffix("\n"))
+    out(catalog.schema_text().removesuffix("\n"))

@@ -7,12 +7,7 @@ from typing import Any
 
 import click
 
-from simloop.cli.options import (
-    invariants_of_ones_own,
-    loop_option,
-    run_settings,
-    scenarios_and_files,
-)
+from simloop.cli import options
 from simloop.cursor.recorded_run import is_trace
 from simloop.errors import ScenarioError, install_hint
 from simloop.runs.loop import check_loop_exists
@@ -22,12 +17,15 @@ _CRASHED = 3  # Textual has printed the traceback
 
 
 @click.command("step")
-@invariants_of_ones_own
-@run_settings
-@loop_option("--against", help="Show the run beside one of the same scenario on this other loop.")
+@options.invariants_of_ones_own
+@options.run_settings
+@options.loop_option(
+    "--against", help="Show the run beside one of the scenario on this other loop."
+)
 @click.argument("named", metavar="[TRACE|SCENARIO|NAME]", required=False,
-                shell_complete=scenarios_and_files)  # fmt: skip
-@click.argument("other", metavar="[OTHER]", required=False, shell_complete=scenarios_and_files)
+                shell_complete=options.scenarios_and_files)  # fmt: skip
+@click.argument("other", metavar="[OTHER]", required=False,
+                shell_complete=options.scenarios_and_files)  # fmt: skip
 def command(*, named: str | None, other: str | None, against: str | None, given: RunOptions) -> int:
     """Step through a run in the terminal, forwards and backwards.
 

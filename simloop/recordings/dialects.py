@@ -11,16 +11,8 @@ from typing import Any
 
 import msgspec
 
-from simloop.messages import (
-    AssistantMessage,
-    Message,
-    ToolCall,
-    ToolMessage,
-    ToolSpec,
-    Usage,
-    UserMessage,
-    json_value,
-)
+from simloop import messages as values
+from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolSpec, UserMessage
 from simloop.recordings.files import at, items, mapping, word
 from simloop.recordings.recording import Beginning
 from simloop.wire.formats.payload import object_text, usage_of, wire_json
@@ -34,7 +26,7 @@ _ITEMS, _TEXTS = _KNOWN["items"], _KNOWN["texts"]  # a reply is several items of
 
 def parsed(value: Any) -> Any:
     """Return a value, or the value of the JSON text that it is."""
-    return json_value(value, value) if isinstance(value, str) else value
+    return values.json_value(value, value) if isinstance(value, str) else value
 
 
 def text_of(value: Any) -> str:
@@ -111,9 +103,8 @@ def unwrapped(value: Any) -> Mapping[str, Any]:
 
 def assistant_of(message: Mapping[str, Any]) -> AssistantMessage:
     """Return the reply that a message is."""
-    return next(
-        each for each in messages_in(message, "assistant") if isinstance(each, AssistantMessage)
-    )
+    found = messages_in(message, "assistant")
+    return next(each for each in found if isinstance(each, AssistantMessage))
 
 
 def messages_in(message: Mapping[str, Any], role: str) -> Iterator[Message]:
@@ -140,9 +131,8 @@ def messages_in(message: Mapping[str, Any], role: str) -> Iterator[Message]:
         elif part:
             texts.append(word(part, *_TEXTS) or ("" if kind in ("", "text") else f"[{kind}]"))
     if role == "assistant":
-        yield AssistantMessage(
-            "".join(texts), tuple(map(_call, called)), thoughts[0] or "".join(thoughts)
-        )
+        calls, reasoning = tuple(map(_call, called)), thoughts[0] or "".join(thoughts)
+        yield AssistantMessage("".join(texts), calls, reasoning)
         return
     yield from map(_result, results or ([message] if role == "tool" else []))
     if role != "tool" and (texts or not results):
@@ -185,7 +175,7 @@ def reply_of(given: Any) -> tuple[AssistantMessage, str] | None:
     return (said[0], finish) if said else None
 
 
-def usage_in(counts: Any) -> Usage | None:
+def usage_in(counts: Any) -> values.Usage | None:
     """Return the token counts in an object, under any of their names."""
     found = (usage_of(mapping(counts), *pair) for pair in _KNOWN["counts"])
     return next((each for each in found if each is not None), None)

@@ -13,16 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
+from simloop import messages as values
 from simloop.kernel.durations import LONGEST_NS, format_duration
-from simloop.messages import (
-    AssistantMessage,
-    FinishReason,
-    Request,
-    ToolMessage,
-    Usage,
-    UserMessage,
-    json_value,
-)
+from simloop.messages import AssistantMessage, FinishReason, Request, Usage, UserMessage, json_value
 from simloop.recordings.failures import http_failure
 from simloop.recordings.files import MS, LeftOut, items, mapping, word
 from simloop.recordings.recording import ModelCall, Prompt, Record, Recording, ServiceCall, ToolRun
@@ -305,7 +298,7 @@ def _shown(
             keys = reply_keys(message, usual_finish(message), None)
             asked = msgspec.structs.replace(request, messages=request.messages[:place])
             yield ModelCall(keys, message, asked, known.name)
-        elif isinstance(message, ToolMessage):
+        elif isinstance(message, values.ToolMessage):
             yield ToolRun(message.call_id, message.text, message.is_error, party=known.name)
         elif isinstance(message, UserMessage):
             yield Prompt(message.text, known.name, call.began_ns)

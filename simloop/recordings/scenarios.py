@@ -18,18 +18,10 @@ from simloop.kernel.errorclass import classify
 from simloop.kernel.limits import Limits
 from simloop.kernel.retry import RETRYABLE
 from simloop.messages import Request, StreamError, ToolSpec, UserMessage
+from simloop.recordings import recording as records
 from simloop.recordings.failures import ABORTED
 from simloop.recordings.files import MS
-from simloop.recordings.recording import (
-    NO_PROMPT,
-    NO_TOOLS,
-    ModelCall,
-    Prompt,
-    Recording,
-    ServiceCall,
-    Shortened,
-    ToolRun,
-)
+from simloop.recordings.recording import ModelCall, Prompt, Recording
 from simloop.recordings.secrets import without_secrets
 from simloop.scenario.conversation import PastMessage, SentList, unpaired, written
 from simloop.scenario.replies import Reply
@@ -90,8 +82,8 @@ class _Maker:
         self._specs: dict[str, dict[str, Any]] = {}
         self._services: dict[str, list[Mapping[str, Any]]] = {}
         takes: Mapping[type, Any] = {
-            Prompt: self._prompt, ModelCall: self._call, ToolRun: self._result,
-            Shortened: self._compacted, ServiceCall: self._service,
+            Prompt: self._prompt, ModelCall: self._call, records.ToolRun: self._result,
+            records.Shortened: self._compacted, records.ServiceCall: self._service,
         }  # fmt: skip
         for record in recording.records:
             takes[type(record)](record)
@@ -128,7 +120,7 @@ class _Maker:
 
     def _sent(self, agent: _Agent, request: Request) -> None:
         agent.sent.add(request)
-        if NO_TOOLS in self._recording.lacks:
+        if records.NO_TOOLS in self._recording.lacks:
             agent.sent.items[-1].pop("tools", None)
         if agent.first is None or agent.first.tools != request.tools:
             self._know(request.tools)
@@ -139,7 +131,7 @@ class _Maker:
             schema = msgspec.json.decode(spec.parameters)
             self._specs[spec.name] = {"description": spec.description, "json_schema": schema}
 
-    def _result(self, run: ToolRun) -> None:
+    def _result(self, run: records.ToolRun) -> None:
         answer = self._open.pop(run.call_id, None)
         if answer is None:
             self._recording.leave_out("a result of a call that is not there")
@@ -149,12 +141,12 @@ class _Maker:
         if run.took_ns and run.took_ns >= MS:
             answer["takes"] = _time(run.took_ns)
 
-    def _compacted(self, record: Shortened) -> None:
+    def _compacted(self, record: records.Shortened) -> None:
         agent = self._agents[record.party]
         agent.sent.begin_anew()
         agent.summaries.append((sum(map(len, agent.runs)), record.summary))
 
-    def _service(self, record: ServiceCall) -> None:
+    def _service(self, record: records.ServiceCall) -> None:
         self._services.setdefault(record.address, []).append(record.route)
 
     # ------------------------------------------------------------ the scenario
@@ -175,7 +167,7 @@ class _Maker:
         keys: dict[str, Any] = {
             "title": f"It goes as in {self._recording.name}.", "recorded": self._recording.name,
             "loop": self._recording.loop, **engine,
-            "prompt": prompts[0].text if prompts else NO_PROMPT,
+            "prompt": prompts[0].text if prompts else records.NO_PROMPT,
             "then": [_then(*each) for each in zip_longest(prompts[1:], agent.waits_ns[1:])],
             "system_prompt": agent.system or self._recording.system_prompt,
             "history": _history(agent.first), "tools": self._tools(main),
@@ -233,7 +225,7 @@ def _further(main: _Agent, others: Mapping[str, _Agent]) -> list[Prompt]:
 
 def _party(name: str, agent: _Agent) -> dict[str, Any]:
     when: dict[str, Any] = {}
-    if agent.prompts and agent.prompts[0].text != NO_PROMPT:
+    if agent.prompts and agent.prompts[0].text != records.NO_PROMPT:
         when["conversation"] = agent.prompts[0].text
     elif agent.system:
         when["system"] = agent.system

@@ -18,15 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from simloop.messages import (
-    AssistantMessage,
-    Fault,
-    FinishReason,
-    Message,
-    Outcome,
-    Request,
-    ToolCall,
-)
+from simloop import messages as values
+from simloop.messages import AssistantMessage, FinishReason, Message, Request, ToolCall
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.requests import read_request, shared
@@ -51,7 +44,7 @@ class ReceivedReply:
     pieces: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     finish: FinishReason | None = None
-    fault: Fault | None = None  # as it arrived
+    fault: values.Fault | None = None  # as it arrived
     steps: int = 1  # as the finish reports them
     begun: str = ""  # the id of the newest call of which a piece came
     is_closed: bool = False
@@ -117,7 +110,7 @@ class Facts:
     def _begin(self, entry: entries.Prompt) -> None:
         reply, ended = self.reply, self.ended
         if reply is not None:  # else the run has sent no request, and the calls are still open
-            is_completed = ended is not None and ended.outcome is Outcome.COMPLETED
+            is_completed = ended is not None and ended.outcome is values.Outcome.COMPLETED
             self.paused = tuple(reply.calls) if is_completed and reply.may_act else ()
         self.prompt, self.stop, self.ended = entry, None, None
         self.request = self.previous = self.reply = None
