@@ -38,9 +38,8 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
         names = vars(load(f"simloop.cli.{VERBS[cmd_name]}")).values()
-        return next(
-            each for each in names if isinstance(each, click.Command) and each.name == cmd_name
-        )
+        commands = (each for each in names if isinstance(each, click.Command))
+        return next(each for each in commands if each.name == cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

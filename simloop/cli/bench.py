@@ -75,11 +75,9 @@ def hooks(
     if session is not None or commands:
         if against != "none" or fail_on is not None or (commands and (hooks or session)):
             raise click.UsageError("measure --command, or read sessions with --from, and only that")
-        found = (
-            hook_times([session, *map(Path, hooks)]) if session else (measured(commands, point), 0)
-        )
-        calls = figures_of(*found)
-        return _told(calls, found[1], max_ns, output_format)
+        sessions = [session, *map(Path, hooks)] if session else []
+        found = hook_times(sessions) if sessions else (measured(commands, point), 0)
+        return _told(figures_of(*found), found[1], max_ns, output_format)
     if not hooks:
         raise click.UsageError("name a hook, --from or --command")
     if fail_on is not None and against == "none":

@@ -230,9 +230,8 @@ class Comparison(Struct, frozen=True):
             return
         yield f"{terminal.plain(self.name)}  {escape(self.title or '', width)}".rstrip()
         texts = [(self.marks(row), *row.cells()) for row in self.rows]
-        widths = [
-            max(map(terminal.cells, column)) for column in zip(_HEADINGS, *texts, strict=True)
-        ]
+        columns = zip(_HEADINGS, *texts, strict=True)
+        widths = [max(map(terminal.cells, column)) for column in columns]
         taken = len(_INDENT) + sum(width + 2 for width in widths[:-1])
         widths[-1] = max(_NARROWEST, width - taken)
         yield f"{_INDENT}{_laid_out(_HEADINGS, widths)}"

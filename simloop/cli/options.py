@@ -235,9 +235,7 @@ def settings_by_loop(loops: Sequence[str], given: RunOptions) -> dict[str, RunOp
     chosen = [loop for loop in loops if is_own(loop)] or loops
     of_one: Any = {name: given.get(name) for name in _OF_ONE_LOOP if given.get(name)}
     for name in of_one if len(chosen) > 1 else ():
-        raise click.UsageError(
-            f"{_OF_ONE_LOOP[name]} is for one loop: name a single --loop, or a single one of your "
-            "own"
-        )
+        hint = "name a single --loop, or a single one of your own"
+        raise click.UsageError(f"{_OF_ONE_LOOP[name]} is for one loop: {hint}")
     settings[chosen[0]] |= of_one
     return settings

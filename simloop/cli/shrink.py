@@ -64,11 +64,10 @@ def command(*, source: str, given: RunOptions, file: Path | None, seconds: float
 def _read(source: str, given: RunOptions) -> tuple[Scenario, RunOptions]:
     if not source.endswith(_TRACE):
         return load_scenario(find(source)), given
-    loop = given.get("loop")
+    loop: Any = given.get("loop")
     try:
-        scenario, recorded = recorded_run(
-            read_trace(Path(source)), loop if isinstance(loop, str) else None
-        )
+        name = loop if isinstance(loop, str) else None
+        scenario, recorded = recorded_run(read_trace(Path(source)), name)
     except ScenarioError as error:
         error.path = error.path or source
         raise

@@ -1,7 +1,6 @@
 """The keys, words and groups of the actions that terminal and page share, and the views."""
 
 import json
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,9 +31,7 @@ class FactView(StrEnum):
 
 
 _NUMBERED = "why state counters timers request reply calls hooks context entry"
-VIEW_KEYS: Mapping[FactView, str] = dict(
-    zip(map(FactView, _NUMBERED.split()), "1234567890", strict=True)
-)
+VIEW_KEYS = dict(zip(map(FactView, _NUMBERED.split()), "1234567890", strict=True))
 """The key of each view, in the order in which they are offered."""
 
 MOVE, JUMP, FIND, SHOW, OTHER = "Move", "Jump", "Find", "Show", "Other"

@@ -60,10 +60,8 @@ def as_written(settings: Any) -> dict[str, Any]:
 @functools.lru_cache(maxsize=32)
 def _fields(cls: Any) -> tuple[tuple[str, Any, tuple[Any, ...]], ...]:
     hints = typing.get_type_hints(cls, include_extras=True)
-    return tuple(
-        (field.name, field.default, tuple(_parts(hints[field.name])))
-        for field in dataclasses.fields(cls)
-    )
+    fields = dataclasses.fields(cls)
+    return tuple([(f.name, f.default, tuple(_parts(hints[f.name]))) for f in fields])
 
 
 def _parts(hint: Any) -> typing.Iterator[Any]:

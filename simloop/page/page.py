@@ -126,7 +126,7 @@ class Numbered(dict[Any, int]):
 def tables(recording: RecordedRun) -> dict[str, Any]:
     """Return the data of the page, made of lists, numbers and text that JSON has."""
     rows, words, lanes = Numbered(), Numbered(), lanes_in(recording.entries)
-    changes = _changes_of_views(recording, rows)
+    changes, texts = _changes_of_views(recording, rows), folds(recording).values()
     return {
         "start": recording.first_place,
         "entries": columns(recording, range(len(recording.entries)), words),
@@ -135,9 +135,7 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
             [place, [_columns_of(each, words) for each in answer_lines(recording, place)]]
             for place in recording.index.answers
         ],
-        "texts": [
-            [text, words[entry_line(recording, text).words]] for text in folds(recording).values()
-        ],
+        "texts": [[text, words[entry_line(recording, text).words]] for text in texts],
         "landmarks": {str(name): found for name, found in recording.index.landmarks.items()},
         "changes": {str(name): found for name, found in recording.index.changes.items()},
         "lanes": [str(lane) for lane in lanes],

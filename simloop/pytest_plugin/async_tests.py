@@ -142,7 +142,7 @@ def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
             test.run()
         verdict_on(run, Expect(violates=test.violates)).check()
     except CheckFailed as error:
-        error.account = error.account or f"\n{which}{account(run.trace).lstrip()}"
+        error.account = error.account or f"\n{which}{account(run.trace, (), ()).lstrip()}"
         error.reproduce = again
         raise
 

@@ -23,30 +23,26 @@ _REFUSED = re.compile(r"refused|ENOTFOUND|EAI_AGAIN|OpenSocket", re.IGNORECASE)
 
 
 def failure_keys(
-    error: Any,
-    message: str,
-    body: Any = None,
-    headers: Any = None,
-    begun: Mapping[str, Any] | None = None,
+    error: Any, message: str, body: Any = None, headers: Any = None, begun: Mapping[str, Any] = {}
 ) -> dict[str, Any]:
     """Return the keys of a failed reply. `error` is a status, or the type of an error.
 
     Without one, the message may begin with the status, and have the body.
     """
-    kind, said, written = str(error or ""), begun or {}, _BODY.search(message)
+    kind, written = str(error or ""), _BODY.search(message)
     found = _STATUS.search(kind) or _STATUS.search(message)
     whole = mapping(body or (written and json_value(written[0])))
-    if found is not None and not said:
+    if found is not None and not begun:
         told = {"body": whole, "message": "" if whole else message}
         return http_failure(int(found[1]), mapping(headers).items(), **told)
     if _NO_ANSWER.search(kind) or _LOST.match(message):
         lost = "before-connect" if _REFUSED.search(f"{kind} {message}") else "before-headers"
-        return {**said, "lost": "mid-output" if said else lost}
+        return {**begun, "lost": "mid-output" if begun else lost}
     code, words, _ = error_of(whole)
     code = code or (kind if re.fullmatch(r"[a-z][a-z_]{2,60}", kind) else "")
     named = {"code": code} if code else {}
     words = words or message or kind or "the recording does not say why it failed"
-    return {**said, "error": {"message": words, **named}}
+    return {**begun, "error": {"message": words, **named}}
 
 
 def http_failure(status: int, headers: Iterable[tuple[str, Any]], **told: Any) -> dict[str, Any]:

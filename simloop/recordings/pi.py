@@ -17,9 +17,8 @@ def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a session. Version 1 has no tree."""
     session = RecordedSession(recording)
     entries = [each for each in file.objects(recording) if word(each[1], "type") != "session"]
-    branch = newest_branch(
-        (line, word(value, "id"), [word(value, "parentId")]) for line, value in entries
-    )
+    nodes = ((line, word(each, "id"), [word(each, "parentId")]) for line, each in entries)
+    branch = newest_branch(nodes)
     for line, value in entries:
         kind = word(value, "type")
         if line not in branch:

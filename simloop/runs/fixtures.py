@@ -265,18 +265,16 @@ class Sim(_OfTest):
         """Return the function, whose calls are recorded as a tool's: see `simloop.traced`."""
         return tools_port.traced(function)
 
-    def program(
-        self, command: str, *answers: Program | ProgramFunction, **given: Any
-    ) -> SimProgram:
+    def program(self, command: str, *answers: Program | ProgramFunction, **keys: Any) -> SimProgram:
         """Script the program whose command line begins with these words; the result has `.calls`.
 
             git = sim.program("git status", stdout=" M a.py")
             sim.program("pytest", Program(exit=1, takes="12s"), Program(stdout="1 passed"))
             sim.program("upper", lambda args, stdin: stdin.upper())
 
-        The answers come in order, and the last one again; `given` are the keys of one answer.
+        The answers come in order, and the last one again; `keys` are those of one answer.
         """
-        answers = (*answers, *([Program(**given)] if given or not answers else []))
+        answers = (*answers, *([Program(**keys)] if keys or not answers else []))
         check_given({command: answers})
         made: list[ProgramScript] = []  # one for each run of the test
         self._add(lambda scripts: made.append(scripts.add_program(command, *answers)))

@@ -144,15 +144,13 @@ class WholeProgram(OwnAgent):
                 raise
             return played
 
-    def _around(
-        self, folder: PlacedFolder, files: Files, answer: Callable[[], NoReturn]
-    ) -> NoReturn:
+    def _around(self, folder: PlacedFolder, files: Files, call: Callable[[], NoReturn]) -> NoReturn:
         """Give the process, a new fork, the surroundings of the program, and serve its run."""
         folder.enter()
         _begin_process(folder.place, self._assigned)
         files.keep_in(Path.cwd())
         self._main = MainThread()
-        self._main.serve(answer)
+        self._main.serve(call)
 
     async def answer(self, prompt: str, world: World) -> Ending:
         ending = await super().answer(prompt, world)

@@ -567,9 +567,7 @@ MOST_PRINTED = 20
 _WIDTH = 200
 
 
-def account(
-    trace: LoopTrace, found: Sequence[Mismatch] = (), raised: Sequence[UserError] = ()
-) -> str:
+def account(trace: LoopTrace, found: Sequence[Mismatch], raised: Sequence[UserError]) -> str:
     """Return the last lines up to the first wrong entry, or the end, and the last exception."""
     wrong = min((each.seq for each in found if each.seq is not None), default=None)
     refused = refused_lines(trace)

@@ -21,12 +21,8 @@ from simloop.scenario.mistakes import did_you_mean
 
 
 def _schema_of_own(schema: dict[str, Any]) -> None:
-    schema["patternProperties"] = {
-        ":": {
-            "type": "object",
-            "description": "The options of a loop of your own: arguments by name.",
-        }
-    }
+    described = "The options of a loop of your own: arguments by name."
+    schema["patternProperties"] = {":": {"type": "object", "description": described}}
     schema["additionalProperties"] = False
 
 

@@ -45,6 +45,8 @@ _RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], _IS_REST]]
 _Words = Lax[list[_Dots[str]]]
 _Sent = Lax[list[_Dots[Either[Plain[str] | Form[Lax[SentRequest]]]]]]
 _Items: TypeAlias = Sequence[str | EllipsisType]
+_GivenItems: TypeAlias = Sequence[str | EllipsisType | Mapping[str, Any]]
+_GivenOutcomes: TypeAlias = Sequence[Outcome | OutcomeName | EllipsisType]
 _GivenSent: TypeAlias = Sequence[str | EllipsisType | SentRequest | Mapping[str, Any]]
 
 
@@ -166,10 +168,7 @@ class Expect(Strict):
 
     outcome: Written[Lax[Outcome] | None, Outcome | OutcomeName | None] = kept(None)
     """How the run ends."""
-    outcomes: Written[
-        Lax[list[_RestOf[Lax[Outcome]]]] | None,
-        Sequence[Outcome | OutcomeName | EllipsisType] | None,
-    ] = kept(None)
+    outcomes: Written[Lax[list[_RestOf[Lax[Outcome]]]] | None, _GivenOutcomes | None] = kept(None)
     """How the run of each prompt ends, in order."""
     error: Literal["ScriptExhausted", "RunawayRun", "Deadlock"] | None = None
     """The run has no outcome: this error ends it."""
@@ -195,10 +194,7 @@ class Expect(Strict):
     `models`, by name: {reviewer: 2}."""
     tools_run: Written[_Words | None, _Items | None] = kept(None)
     """Names of the tools run, in order; ... for any number of others."""
-    calls: Written[
-        Lax[list[_RestOf[dict[str, Any]]]] | None,
-        Sequence[Mapping[str, Any] | EllipsisType | str] | None,
-    ] = kept(None)
+    calls: Written[Lax[list[_RestOf[dict[str, Any]]]] | None, _GivenItems | None] = kept(None)
     """The tools run, in order, with the arguments that they got: {read: {path: a}}, or {read: ...}
     with any arguments; ... for any number of other calls."""
     backoffs: Written[Lax[list[_RestOf[fields.Duration]]] | None, _Items | None] = kept(None)
@@ -206,9 +202,7 @@ class Expect(Strict):
     hooks: Written[_Words | None, _Items | None] = kept(None)
     """The hooks that ran: point, name, and ok, blocked, failed or timed-out; ... for any number of
     others."""
-    services: Written[
-        Lax[list[_Asked]] | None, Sequence[str | Mapping[str, Any] | EllipsisType] | None
-    ] = kept(None)
+    services: Written[Lax[list[_Asked]] | None, _GivenItems | None] = kept(None)
     """The requests to services, in order: GET /orders/7, or with the whole URL, or {POST /tickets:
     body} with the body as text or JSON; ... for any number of others. A path without a query stands
     for any query."""
@@ -309,13 +303,13 @@ class ExpectedTraffic(TypedDict, total=False):
 
     requests: _GivenCounts
     elapsed: str | Span | Mapping[str, str]
-    calls: Sequence[Mapping[str, Any] | EllipsisType | str]
+    calls: _GivenItems
     tools_run: _Items
     sent: _GivenSent | Mapping[str, _GivenSent]
     refused: _Items
     programs: _Items
     asked: _Items
-    services: Sequence[str | Mapping[str, Any] | EllipsisType]
+    services: _GivenItems
     violates: dict[str, str]
 
 

@@ -101,9 +101,8 @@ class StreamFault(Strict):
 
     def fault(self) -> messages.Fault:
         """Return the failure. A word of the provider that simloop has too is marked as its word."""
-        return messages.Fault(
-            self.message, code=self.code, code_is_type=self.code in messages.NO_ANSWER
-        )
+        is_own = self.code in messages.NO_ANSWER
+        return messages.Fault(self.message, code=self.code, code_is_type=is_own)
 
 
 class TokenUsage(Strict):
@@ -289,12 +288,9 @@ class Reply(Strict):
     def _parts(self, first_call: int) -> Iterator[messages.Part | Exception | None]:
         yield from (messages.ReasoningDelta(text) for text in _pieces(self.think))
         yield from (messages.TextDelta(text) for text in _pieces(self.say))
-        calls = [
-            messages.ToolCall(
-                self.ids[n] if self.ids else f"call-{first_call + n}", name, arguments
-            )
-            for n, (name, arguments) in enumerate(calls_of(self.call))
-        ]
+        given = calls_of(self.call)
+        ids = self.ids or [f"call-{first_call + n}" for n in range(len(given))]
+        calls = [messages.ToolCall(one, *call) for one, call in zip(ids, given, strict=True)]
         yield from self._call_parts(calls)
         for name, text in self.half_call.items():
             yield messages.ToolCallDelta(f"call-{first_call + len(calls)}", name, text)
@@ -327,9 +323,8 @@ class Reply(Strict):
             yield ScriptedFailure(self.raises)
         elif not self.unfinished:
             raw = ("tool-calls" if self.call else "stop") if self.finish is None else self.finish
-            usage = (
-                None if self.usage is None else messages.Usage(self.usage.input, self.usage.output)
-            )
+            told = self.usage
+            usage = None if told is None else messages.Usage(told.input, told.output)
             yield messages.Finish(messages.FinishReason.read(raw), raw, usage, self.steps)
 
 

@@ -96,9 +96,8 @@ class Document(Struct, frozen=True, dict=True):
         paths: list[Loc] = [()]
         for part in loc:
             both = (choice for path in paths for choice in ((*path, part), path))
-            paths = [
-                path for path in dict.fromkeys(both) if (path, False) in self.places or not path
-            ]
+            tried = dict.fromkeys(both)
+            paths = [path for path in tried if (path, False) in self.places or not path]
         return max(paths, key=len)
 
 

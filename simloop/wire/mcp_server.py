@@ -24,15 +24,13 @@ _LOST = "Error: the connection to the MCP server was lost"
 
 
 @contextlib.asynccontextmanager
-async def mcp_session(
-    world: World | None = None, **settings: Any
-) -> AsyncIterator["ClientSession"]:
+async def mcp_session(world: World | None = None, **given: Any) -> AsyncIterator["ClientSession"]:
     """Open a session with an MCP server that offers the tools of `world`.
 
         async with simloop.mcp_session(world) as session:
             await agent(prompt, session)
 
-    The session is an initialized `mcp.ClientSession`, and `settings` are its further arguments,
+    The session is an initialized `mcp.ClientSession`, and `given` are its further arguments,
     such as `message_handler`. Without `world` it is that of the run that the caller belongs to. The
     tools take their time and fail as the scenario says; `mcp:` in the scenario states when the
     connection is lost and when the list of tools changes. Each call is recorded. After a lost
@@ -52,7 +50,7 @@ async def mcp_session(
         async with (
             mcp.shared.memory.create_client_server_memory_streams() as (client, (reading, writing)),
             _running(server.run(reading, writing)),
-            mcp.ClientSession(*client, **settings) as session,
+            mcp.ClientSession(*client, **given) as session,
         ):
             await session.initialize()
             try:
@@ -123,15 +121,11 @@ class _Server:
 
     async def _list(self, context: Any, _: Any) -> Any:
         self._client = context.session
-        now_ns = self._tools.now_ns
+        tools, decode = self._tools, msgspec.json.decode
+        specs = [spec for spec in tools.specs if tools.server.lists(spec.name, tools.now_ns)]
         listed = [
-            {
-                "name": spec.name,
-                "description": spec.description,
-                "inputSchema": msgspec.json.decode(spec.parameters),
-            }
-            for spec in self._tools.specs
-            if self._tools.server.lists(spec.name, now_ns)
+            {"name": s.name, "description": s.description, "inputSchema": decode(s.parameters)}
+            for s in specs
         ]
         # Read from JSON: the names of the fields differ between the versions of the package.
         return self._types.ListToolsResult.model_validate({"tools": listed})

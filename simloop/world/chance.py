@@ -9,6 +9,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from annotated_types import Ge, Le
@@ -143,19 +144,16 @@ class FaultyModel(Struct, eq=False):
                 yield part
             return
         broken = drawn.get(Stage.AMID)
-        unfinished = Stage.END in drawn
-        length = self._sites.parts_heard() if broken else None
+        has_end = not broken and Stage.END not in drawn
+        length = self._sites.parts_heard() if broken else inf
         said: list[Part] = []
         stream.source = self._source(request)
         async with contextlib.aclosing(stream.source) as parts:
             async for part in parts:
                 said.append(part)
-                last = isinstance(part, Finish)
-                if not (last and unfinished) and (
-                    length is None or (len(said) <= length and not last)
-                ):
+                if len(said) <= length and (has_end or not isinstance(part, Finish)):
                     yield part
-        if broken or unfinished:
+        if not has_end:
             self._cut_off.setdefault(_script_of(request), deque()).append(said)
         if broken:
             async for part in fake_model.TimedStream(self._play(broken)[-1:]):

@@ -193,28 +193,20 @@ class ScriptEntry(Struct, frozen=True):
 Matches = Callable[[Request, str, Headers], bool]
 
 
-class Script:
+class Script(Struct, eq=False):
     """Entries for one purpose or one party. Rules go first, in order; then the next ordered entry.
 
     `party` is the name of the party, or empty; then the requests are of none of `parties`.
     """
 
-    def __init__(
-        self,
-        entries: Iterable[ScriptEntry],
-        name: str,
-        party: str = "",
-        parties: Iterable[str] = (),
-    ) -> None:
-        self.name = name
-        self.party = party
-        self._parties = parties
-        self._entries: list[ScriptEntry] = []
-        self._rules: list[ScriptEntry] = []
-        self._ordered: list[ScriptEntry] = []
-        self._next = 0
-        self.played: dict[str, int] = {}
-        self.add(entries)
+    name: str
+    party: str = ""
+    parties: Iterable[str] = ()
+    played: dict[str, int] = {}
+    _entries: list[ScriptEntry] = []
+    _rules: list[ScriptEntry] = []
+    _ordered: list[ScriptEntry] = []
+    _next: int = 0
 
     def add(self, entries: Iterable[ScriptEntry]) -> None:
         """Add entries after the others, during the run too."""
@@ -240,7 +232,7 @@ class Script:
         replies = "1 ordered reply" if ordered == 1 else f"{ordered} ordered replies"
         matched = f", and none of its rules matches ({rules})" if rules else ""
         missing = f"no reply of {self.party} is left" if self.party else "the script has no reply"
-        parties = ", ".join(self._parties)
+        parties = ", ".join(self.parties)
         none = f", which fits no `when` of {parties}" if parties else ""
         hint = "add a reply, or let one play `times: always`"
         if self.party or parties:
@@ -256,9 +248,7 @@ class Script:
     def unused(self) -> list[str]:
         """Return the positions of entries that were played less often than expected."""
         played = self.played
-        return [
-            each.position for each in self._entries if played[each.position] < (each.times or 1)
-        ]
+        return [one.position for one in self._entries if played[one.position] < (one.times or 1)]
 
 
 class PartyScript(NamedTuple):
@@ -294,9 +284,11 @@ class FakeModel:
         self.requests: list[Request] = []
         self.parties: Parties = {}
         self._scripts = {  # by purpose and party
-            ("main", ""): Script(main, "model", parties=self.parties),
-            ("summary", ""): Script(summary, "summaries"),
+            ("main", ""): Script("model", parties=self.parties),
+            ("summary", ""): Script("summaries"),
         }
+        self.add(main)
+        self._scripts["summary", ""].add(summary)
         for name, party in (parties or {}).items():
             self.add_party(name, party)
         self._calls = 0
@@ -322,7 +314,8 @@ class FakeModel:
     def add_party(self, name: str, party: PartyScript) -> None:
         """Add a party after the others, during the run too."""
         self.parties[name] = party.matches
-        self._scripts["main", name] = Script(party.entries, f"models.{name}.replies", name)
+        self._scripts["main", name] = Script(f"models.{name}.replies", name)
+        self.add(party.entries, name)
 
     @property
     def is_empty(self) -> bool:

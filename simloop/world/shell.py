@@ -344,9 +344,8 @@ def _ends(given: ShellInput) -> Done:
 
     def end(path: str) -> str:
         lines = (given.files.read(path) if paths else path).splitlines(keepends=True)
-        return "".join(
-            lines[:count] if given.name == "head" else lines[max(0, len(lines) - count) :]
-        )
+        first = 0 if given.name == "head" else max(0, len(lines) - count)
+        return "".join(lines[first : first + count])
 
     return _each(given._replace(operands=paths or [given.text or ""]), end)
 

@@ -117,11 +117,9 @@ class OwnTools(msgspec.Struct, eq=False):
     def recorded(self, name: str, arguments: Mapping[str, Any]) -> Iterator[Callable[[Any], None]]:
         """Record a call: the block gives its result to the function, or raises."""
         started = self.start(name, arguments)
-        here = CURRENT_CALL.set(started.id)
+        here, details = CURRENT_CALL.set(started.id), self.of(name).details
         try:
-            yield lambda value: self.end(
-                started, shown_result(value), details=self.of(name).details
-            )
+            yield lambda value: self.end(started, shown_result(value), details=details)
         except Exception as error:
             told = message_of(error) or type(error).__name__
             if isinstance(error, AssertionError):  # is judged: a tool's own claim does not hold
@@ -310,9 +308,7 @@ class ToolsPort:
             recorder.look()
         recorder.put(entries.ToolStarted(seq, at_ns, call.id, call.name, shown), len(shown))
 
-    def begin(
-        self, call: ToolCall, tool: Tool, arguments: dict[str, Any]
-    ) -> "ToolResult | Started":
+    def begin(self, call: ToolCall, tool: Tool, arguments: dict[str, Any]) -> ToolResult | Started:
         """Run a tool up to its first wait, and return its result, or the rest to `wait` for."""
         try:
             value = tool.function.function(**arguments)

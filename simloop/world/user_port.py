@@ -24,10 +24,7 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.timeouts import GRACE_NS, MOST_CANCELS, NS_PER_MS, Timeout
 from simloop.virtual.threads.calls import is_blocking
 
-_CAUSES: dict[type, StopCause] = {
-    AbortRequested: StopCause.ABORT,
-    WallClockExpired: StopCause.WALL_CLOCK,
-}
+_CAUSES = {AbortRequested: StopCause.ABORT, WallClockExpired: StopCause.WALL_CLOCK}
 _MOST_REFUSED = 100  # turns, more than clean-up takes
 _GOES_ON = f"the run is to end, and the agent goes on after {_MOST_REFUSED} cancellations"
 _ADVICE = "let CancelledError pass: `except Exception` does, `except BaseException` does not"

@@ -251,7 +251,7 @@ def test_a_run_that_goes_wrong_is_shown_up_to_the_first_wrong_entry() -> None:
 
 
 def test_a_short_run_is_shown_whole() -> None:
-    shown = account(run(Scenario(prompt="Hi", model=[Reply(say="Hello.")])).trace)
+    shown = account(run(Scenario(prompt="Hi", model=[Reply(say="Hello.")])).trace, (), ())
     assert "loop reference, seed 0, default limits" in shown
     assert "user: Hi" in shown
 

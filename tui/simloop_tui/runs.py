@@ -114,7 +114,8 @@ def unrolled(recording: RecordedRun, tree: Draft) -> list[Draft]:
 
 def used_replies(recording: RecordedRun, replies: Sequence[Draft]) -> dict[int, int]:
     """Return the place of the reply that each main request got, by the number of the request."""
-    script = Script(script_of(scenario_of({"prompt": "-", "model": replies}))[0], "model")
+    script = Script("model")
+    script.add(script_of(scenario_of({"prompt": "-", "model": replies}))[0])
     used: dict[int, int] = {}
     for request in recording.requests.values():
         if is_of_model(request):

@@ -46,11 +46,9 @@ _PER_RUN = ("max_workers", "thread_name_prefix", "initializer", "initargs")
 # The originals: a simulation has others in their places.
 _start_thread = _thread.start_new_thread
 # New in Python 3.13. Refused in every module while a simulation runs, unless it is wrapped.
-_start_joinable: Any = (
-    functools.partial(_thread.start_joinable_thread)
-    if hasattr(_thread, "start_joinable_thread")
-    else None
-)
+_start_joinable: Any = getattr(_thread, "start_joinable_thread", None)
+if _start_joinable is not None:
+    _start_joinable = functools.partial(_start_joinable)
 _make_lock = _thread.allocate_lock
 _process_time_ns = time.process_time_ns
 _make_queue: Any = queue.SimpleQueue

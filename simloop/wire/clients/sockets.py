@@ -95,8 +95,8 @@ class WireTransport(asyncio.Transport):
         self._endpoint = endpoint
         self._protocol = protocol
         self._asked = asked
-        self._connect_timeout_s = connect_timeout_s
-        self._sender = asyncio.current_task()
+        task = asyncio.current_task()
+        self._of_client: Any = {"connect_timeout_s": connect_timeout_s, "sender": task}
         self._side = ServerSide(str(asked.url.origin()))
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
@@ -113,12 +113,8 @@ class WireTransport(asyncio.Transport):
     async def _answer(self, request: HttpRequest) -> None:
         protocol, error = self._protocol, None
         try:
-            reply = await self._endpoint.answer(
-                msgspec.structs.replace(
-                    request, connect_timeout_s=self._connect_timeout_s, sender=self._sender
-                ),
-                unreachable=self._end_timer_for_reading,
-            )
+            given = msgspec.structs.replace(request, **self._of_client)
+            reply = await self._endpoint.answer(given, self._end_timer_for_reading)
             protocol.data_received(self._side.head(reply))
             try:
                 async for piece in reply.body:

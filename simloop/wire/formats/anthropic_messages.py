@@ -87,10 +87,8 @@ class AnthropicMessages(replies.WireFormat):
 
     def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
         """Return the headers of every reply; limits reset at an instant."""
-        reset = datetime.fromtimestamp(stamp.created_s + _RESET_S, UTC)
-        limits = self.limits(
-            "anthropic-ratelimit-{of}-{field}", reset.strftime("%Y-%m-%dT%H:%M:%SZ"), failure
-        )
+        reset = f"{datetime.fromtimestamp(stamp.created_s + _RESET_S, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        limits = self.limits("anthropic-ratelimit-{of}-{field}", reset, failure)
         return (("request-id", replies.request_id(stamp.number)), *limits)
 
 

@@ -185,9 +185,8 @@ def _read_call(item: JsonObject, kind: str, key: str) -> values.ToolCall:
     if "input" in item or "arguments" in item:
         arguments = payload.text_at(item, "input" if "input" in item else "arguments", key)
     else:
-        arguments = payload.object_text(
-            item.get("action") or item.get("operation") or {}, f"{key}.action"
-        )
+        action = item.get("action") or item.get("operation") or {}
+        arguments = payload.object_text(action, f"{key}.action")
     return values.ToolCall(payload.text_at(item, "call_id", key), name, arguments)
 
 
@@ -309,12 +308,9 @@ class _ResponseEncoder(replies.BlockEncoder):
                 summary = [] if is_new else [_SUMMARY.written(text)]
                 return {"id": own, "type": "reasoning", "summary": summary}
             case "call":
-                call = {"call_id": block.call_id, "name": block.name}
-                arguments = "" if is_new else text
-                return {
-                    "id": own, "type": "function_call", "status": status, **call,
-                    "arguments": arguments,
-                }  # fmt: skip
+                given = "" if is_new else text
+                call = {"call_id": block.call_id, "name": block.name, "arguments": given}
+                return {"id": own, "type": "function_call", "status": status, **call}
 
     def ended(self, finish: values.Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
         status, more = self._ending()
