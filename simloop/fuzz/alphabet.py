@@ -431,6 +431,7 @@ _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     "hooks": lambda choices: choices.several(5, lambda _: hook_for(choices)),
     "history": lambda own: [PastMessage(**each) for each in one_of(own, _HISTORIES)],
     "system prompt": lambda _: "You are a tool for tests.",
+    "warn after": lambda own: own.integer(1, 3),
     "clock": lambda own: ClockSkew(**one_of(own, ({}, {"ahead": "10s"}, {"behind": "10s"}))),
     "tools": switch,  # both features draw all tools together
     "slow tools": switch,

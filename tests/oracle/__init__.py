@@ -17,3 +17,4 @@ from oracle.hooks import *  # isort: skip
 from oracle.hook_effects import *  # isort: skip
 from oracle.retry import *  # isort: skip
 from oracle.machines import *  # isort: skip
+from oracle.ends import *  # isort: skip

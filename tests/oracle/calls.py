@@ -30,6 +30,7 @@ from simloop.trace.entries import (
     StopRequested,
     ToolResult,
     ToolStarted,
+    Transition,
 )
 from simloop.trace.facts import Facts
 from simloop.world.tools import Tool, canonical_json
@@ -445,19 +446,25 @@ def _asks_for_sequence(facts: Facts, tools: Mapping[str, Tool]) -> bool:
     "The message of a run that a hook has blocked, or that a failed call has ended, names the "
     "reason.",
     "BUGS.md E8, D16",
-    sees=[Prompt, Hook, Ended],
+    sees=[Prompt, Hook, Ended, signals.HookFailed],
     needs=[Need.MACHINE],
 )
 def message_names_cause(subject: Subject) -> Watch:
     """The message has the words of the hook or the provider, or the model's last text."""
     reasons: list[str] = []
+    hook = ""  # what the hook said that has ended the run
     while True:
         entry = yield
         reply = subject.facts.reply
         if type(entry) is Prompt:
-            reasons = []
+            reasons, hook = [], ""
+        elif type(entry) is Transition:
+            hook = reasons[-1] if reasons else ""
         elif type(entry) is Hook:
             reasons += [entry.detail] if entry.result != "ok" and entry.detail else []
+        elif hook and entry.outcome is Outcome.FAILED:
+            if hook not in entry.message:
+                return f"the user is told {entry.message!r:.80}, and the hook said {hook!r}"
         elif reply is None or not reply.text or reply.text != entry.message:
             fault = None if reply is None else reply.fault
             if entry.outcome is Outcome.FAILED and fault is not None:

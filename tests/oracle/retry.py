@@ -16,6 +16,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry
+from simloop.loops.opencode import OpencodeRetry
 from simloop.messages import Fault
 from simloop.trace.entries import Backoff, Classified
 from simloop.virtual.clock.instants import EPOCH_NS
@@ -24,6 +25,7 @@ NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
 _MOST_DRAW = 1 - 2**-53
 _LONGEST = 1e15
+_SERVERS = 500
 
 
 def asked_ns(fault: Fault, now_ns: int) -> int | None:
@@ -132,11 +134,21 @@ def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
         if known is not None and error not in known:
             return f"the failure {fault.status} {fault.code} is classified as {error}"
         heals = error in _HEALS
+    elif type(policy) is OpencodeRetry:
+        passes = isinstance(fault.status, int) and _passes(fault.status)
+        heals = error in _HEALS
+        if passes and not heals and error is not ErrorClass.OVERFLOW:
+            return f"the failure {fault.status} {fault.code} is {error}, and passes by its status"
     else:
         heals = policy.retryable(error)
     if entry.retryable is not heals and error is not ErrorClass.ABORTED:
         return f"{error} is judged as {'' if entry.retryable else 'not '}retryable"
     return ""
+
+
+def _passes(status: int) -> bool:
+    """Return whether opencode repeats a call that failed with this status, whatever its words."""
+    return status in {408, 409, 429} or status >= _SERVERS
 
 
 def _classes(fault: Fault) -> tuple[ErrorClass, ...] | None:

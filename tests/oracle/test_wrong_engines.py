@@ -339,11 +339,17 @@ OF_TIMES = [
 
 
 BLOCKS = [{"at": "before_llm_call", "block": "not today"}]
+BREAKS = {
+    "hooks": [{"at": "before_llm_call", "nth": 2, "raises": "no disk"}],
+    "hook_isolation": {"on_failure": "fail-run"},
+}
 
 OF_WORDS = [
     ("message-names-cause", changed(Ended, message="Blocked."), scenario(hooks=BLOCKS)),
     ("message-names-cause", changed(Ended, message="Error: no."),
      scenario({"http": {"status": 401, "message": "no such key"}})),
+    ("message-names-cause", changed(Ended, message="Error: 500 Internal Server Error"),
+     scenario({"http": {"status": 500}}, DONE, **BREAKS)),
     ("scripted-results", changed(ToolResult, text="Error: OSError"),
      scenario(LOOK, DONE, tools={"look": {"raises": "no such file"}})),
     ("scripted-results", changed(ToolResult, text="null"),

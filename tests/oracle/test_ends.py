@@ -1,0 +1,104 @@
+"""Each invariant on the ends of runs is violated by a machine that decides otherwise."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from faultyruns import DONE, LOOK, misled, scenario, violated
+
+from simloop import Limits, Scenario
+from simloop.kernel import effects
+from simloop.kernel.machine import Run, Transition
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import BackingOff, Finished
+from simloop.loops.pi import PiLoop
+from simloop.loops.react import ReactLoop, ReactOptions
+from simloop.loops.reference import ReferenceLoop
+from simloop.messages import Outcome
+
+Advance = Callable[[Any, Run, Signal], Transition]
+
+
+def ending(outcome: Outcome) -> Advance:
+    def advance(right: Any, run: Run, signal: Signal) -> Transition:
+        after, asked = right(run, signal)
+        if type(after.state) is Finished:
+            after = after.to(msgspec.structs.replace(after.state, outcome=outcome))
+        return after, asked
+
+    return advance
+
+
+def uncounted(right: Any, run: Run, signal: Signal) -> Transition:
+    after, asked = right(run, signal)
+    if type(after.state) is Finished:
+        after = Run(after.state, run.error_count, after.total_steps, after.compaction_attempts)
+    return after, asked
+
+
+def deaf_in_a_backoff(right: Any, run: Run, signal: Signal) -> Transition:
+    after, asked = right(run, signal)
+    is_retry = type(run.state) is BackingOff
+    return after, tuple(e for e in asked if not (is_retry and type(e) is effects.TakeQueued))
+
+
+def takes_all(right: Any, run: Run, signal: Signal) -> Transition:
+    after, asked = right(run, signal)
+    return after, tuple(
+        msgspec.structs.replace(each, one=False) if type(each) is effects.TakeQueued else each
+        for each in asked
+    )
+
+
+class Longer(ReactLoop):
+    """It takes the limit of the scenario for that of its own option."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__(limits, ReactOptions(max_rounds=1))
+        self.max_rounds = 3
+
+
+class OneRound(ReactLoop):
+    def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__(limits, ReactOptions(max_rounds=1))
+
+
+class InTurn(ReactLoop):
+    """It runs the calls of a reply one after the other."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__(limits, ReactOptions())
+        self.options = ReactOptions(all_calls=True)
+
+
+FAILS = {"http": {"status": 500}}
+REFUSED = {"http": {"status": 401}}
+FILTERED = {"say": "No.", "finish": "content_filter"}
+WAITING = scenario(FAILS, DONE, DONE, queue=[{"say": "Stop that.", "after": "backoff"}])
+
+CASES = [
+    ("limits-have-their-outcomes", ReferenceLoop, misled(ReferenceLoop, ending(Outcome.MAX_STEPS)),
+     scenario(FAILS, limits={"max_error_count": 1})),
+    ("limits-have-their-outcomes", ReferenceLoop,
+     misled(ReferenceLoop, ending(Outcome.TOO_MANY_ERRORS)),
+     scenario(LOOK, limits={"max_steps": 1})),
+    ("replies-have-their-outcomes", PiLoop, misled(PiLoop, ending(Outcome.MODEL_ERROR)),
+     scenario(FILTERED)),
+    ("replies-have-their-outcomes", PiLoop, misled(PiLoop, ending(Outcome.CONTENT_FILTERED)),
+     scenario(DONE)),
+    ("last-failures-counted", ReferenceLoop, misled(ReferenceLoop, uncounted), scenario(REFUSED)),
+    ("waiting-messages-sent-at-once", ReferenceLoop, misled(ReferenceLoop, deaf_in_a_backoff),
+     WAITING),
+    ("options-are-kept", PiLoop, misled(PiLoop, takes_all), scenario(DONE)),
+    ("options-are-kept", OneRound, Longer, scenario(LOOK, LOOK, DONE)),
+    ("options-are-kept", ReactLoop, InTurn, scenario(LOOK, DONE)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "right", "wrong", "played"), CASES)
+def test_a_machine_that_ends_its_runs_otherwise_is_found(
+    name: str, right: Any, wrong: Any, played: Scenario
+) -> None:
+    assert not violated(played, loop=right)
+    assert name in violated(played, loop=wrong)
