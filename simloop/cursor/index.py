@@ -94,8 +94,6 @@ class Index:
     def last_change(self, watched: Watched, place: int) -> int | None:
         return _last(self.changes[watched], place - 1, 0)
 
-    # ------------------------------------------------------------------ building
-
     def _read(self, record: Sequence[AnyEntry]) -> None:
         for place, entry in enumerate(record):
             kind: Any = type(entry)

@@ -270,9 +270,6 @@ def _expected_of(trace: LoopTrace) -> Expect:
     return without_engine(expect) if of_other else expect
 
 
-# ---------------------------------------------------------------------- opening
-
-
 def is_trace(named: str) -> bool:
     """Return whether `named` is the file of a trace, by its name or by its first line."""
     if named.endswith(_SUFFIX):

@@ -107,8 +107,6 @@ def _pane(name: FactView, key: str) -> str:
     )
 
 
-# ---------------------------------------------------------------------- the data
-
 _MARKS = {mark: number for number, mark in enumerate(Mark)}
 
 Splice = list[int]
@@ -181,9 +179,6 @@ def _changes_of_views(recording: RecordedRun, rows: Numbered) -> dict[str, list[
             if made := each.change(position):
                 found[each.name].append([place, *made])
     return found
-
-
-# ---------------------------------------------------------------------- the rows of a view
 
 
 class ViewRows:

@@ -227,9 +227,6 @@ def _body(exchange: HttpExchange) -> dict[str, Any]:
     return {"text": text} | ({"headers": {"content-type": kind}} if kind else {})
 
 
-# ---------------------------------------------------------------- conversations
-
-
 class _Conversation(Struct):
     """Requests that go on from each other, and the reply to the last one as the next one has it."""
 

@@ -149,8 +149,6 @@ class _Maker:
     def _service(self, record: records.ServiceCall) -> None:
         self._services.setdefault(record.address, []).append(record.route)
 
-    # ------------------------------------------------------------ the scenario
-
     def keys(self) -> dict[str, Any]:
         """Return the keys of the scenario. Raises ScenarioError if nothing called a model."""
         agents = {name: each for name, each in self._agents.items() if each.last is not None}
@@ -267,9 +265,6 @@ def _history(first: Request | None) -> list[dict[str, Any]]:
 def _then(prompt: Prompt, wait_ns: int | None) -> Any:
     after = {"after": _time(wait_ns)} if wait_ns and wait_ns >= MS else {}
     return {**after, "say": prompt.text} if after else prompt.text
-
-
-# ---------------------------------------------------------------- what a bundled loop needs
 
 
 def _for_an_engine(agent: _Agent, recording: Recording) -> tuple[list[ModelCall], dict[str, Any]]:

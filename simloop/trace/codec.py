@@ -36,9 +36,6 @@ _TWO_OR_MORE = Meta(min_length=2)
 _MOST_NS = 2**63 - 1
 
 
-# ---------------------------------------------------------------------- lines
-
-
 class Pieces(Entry, frozen=True, gc=False):
     """Pieces of the reply to `request`; `seq` and `at_ns` are those of the first."""
 
@@ -115,8 +112,6 @@ def unfold(line: Pieces) -> list[AnyEntry]:
         start, seq, at_ns = end, seq + 1, at_ns + gap
     return found
 
-
-# ---------------------------------------------------------------------- files
 
 _ENCODER = msgspec.json.Encoder()
 _LINE: msgspec.json.Decoder[TraceLine] = msgspec.json.Decoder(TraceLine)
@@ -228,9 +223,6 @@ def _unreadable(path: str, line: int, why: str) -> ScenarioError:
     return ScenarioError(f"this line of the trace cannot be read: {why}", path=path, line=line)
 
 
-# ---------------------------------------------------------------------- lines that fit
-
-
 class _Reading:
     __slots__ = ("_entries", "_messages", "_open", "_runs", "_trace")
 
@@ -323,9 +315,6 @@ class _Reading:
         if request.kept > before:
             return f"it keeps {request.kept} messages of a request that had {before}"
         return ""
-
-
-# ---------------------------------------------------------------------- files of tests
 
 
 def write_traces(

@@ -71,9 +71,6 @@ def describe_message(message: Message) -> str:
     return f"{role}: {message.text}"
 
 
-# ---------------------------------------------------------------------- words
-
-
 def _stop(entry: entries.StopRequested) -> Lines:
     is_abort = entry.cause is StopCause.ABORT
     return (("stop", "the user aborts the run" if is_abort else "max_wall_clock is reached"),)
@@ -169,9 +166,6 @@ def _placed(what: str, details: str, name: str, place: str) -> Lines:
     return ((what, words),)
 
 
-# ---------------------------------------------------------------------- reasons
-
-
 def _why_stopped(entry: entries.StopRequested) -> str:
     by = "the user aborted it" if entry.cause is StopCause.ABORT else "max_wall_clock was reached"
     return f"The run was stopped from outside at {clock(entry.at_ns)}: {by}."
@@ -184,9 +178,6 @@ def _why_left(entry: entries.LeftBehind) -> str:
     if entry.what == "exception":
         return f"{entry.name} was raised at {place}, and no code of the agent looked at it."
     return f"The prompt ends here, and a {entry.what} goes on at {place}; nobody awaits it."
-
-
-# ---------------------------------------------------------------------- the table
 
 
 def _says(label: str, text: str) -> Callable[[Any], Lines]:

@@ -92,14 +92,9 @@ class AnthropicMessages(replies.WireFormat):
         return (("request-id", replies.request_id(stamp.number)), *limits)
 
 
-# ---------------------------------------------------------------- failed calls
-
 _RESET_S = 60
 _ERRORS = replies.error_words("anthropic")
 _TYPES = {words.type for words in _ERRORS.values()}
-
-# ---------------------------------------------------------------- requests
-
 _refused = partial(payload.refusal, "anthropic")
 
 
@@ -215,8 +210,6 @@ def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
     if twice is not None:
         raise _refused("twice", twice, key=key)
 
-
-# ---------------------------------------------------------------- replies
 
 # What a block of each kind holds when it starts, and the delta and its field with which it grows.
 _STARTS: Mapping[str, JsonObject] = {

@@ -91,8 +91,6 @@ def _header(pair: tuple[str, str]) -> bytes:
     return bytes([len(name)]) + name + b"\x07" + struct.pack(">H", len(value)) + value
 
 
-# ---------------------------------------------------------------- failed calls
-
 _ERRORS = replies.error_words("bedrock")
 _IN_STREAM = payload.PROVIDERS["bedrock in streams"]
 
@@ -108,8 +106,6 @@ def _words(fault: values.Fault) -> ErrorWords:
     is_type = fault.code_is_type or (fault.code and fault.code not in replies.STATUSES)
     return words._replace(type=fault.code) if is_type else words
 
-
-# ---------------------------------------------------------------- requests
 
 _refused = partial(payload.refusal, "bedrock")
 _Blocks = list[tuple[str, JsonObject]]
@@ -189,9 +185,6 @@ def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
     spec = payload.object_at(tool, "toolSpec", key)
     schema = payload.object_at(payload.object_at(spec, "inputSchema", key), "json", key)
     return payload.tool_spec({**spec, "inputSchema": schema}, key, "inputSchema")
-
-
-# ---------------------------------------------------------------- replies
 
 
 class _ConverseEncoder(replies.BlockEncoder):

@@ -99,9 +99,6 @@ class Gemini(replies.WireFormat):
 _ERRORS = replies.error_words("gemini")
 _TYPES = {words.type for words in _ERRORS.values()}
 _DETAIL = "type.googleapis.com/google.rpc."
-
-# ---------------------------------------------------------------- requests
-
 _refused = partial(payload.refusal, "gemini")
 _PLACE = "* GenerateContentRequest."
 _RESULTS = ({"output"}, {"result"}, {"error"})
@@ -242,8 +239,6 @@ def _schema(value: Any) -> Any:
         for key, each in value.items()
     }
 
-
-# ---------------------------------------------------------------- replies
 
 _BLOCKS = {"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR"}
 _MALFORMED = "MALFORMED_FUNCTION_CALL"

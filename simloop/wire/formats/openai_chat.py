@@ -16,8 +16,6 @@ from simloop.wire.formats.replies import INVALID, REFUSAL, BlockChange
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpBody, HttpReply, HttpRequest
 
-# ---------------------------------------------------------------- failed calls of both formats
-
 refused = partial(payload.refusal, "openai")
 
 
@@ -48,8 +46,6 @@ class OpenAIFormat(replies.WireFormat):
         limits = self.limits("x-ratelimit-{field}-{of}", "1m0s", failure)
         return (("x-request-id", replies.request_id(stamp.number)), *limits)
 
-
-# ---------------------------------------------------------------- requests
 
 _ROLES = "'system', 'assistant', 'user', 'tool', and 'developer'"
 
@@ -201,8 +197,6 @@ def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
         return payload.provider_tool(tool, key)
     return payload.tool_spec(payload.object_at(tool, kind, key), f"{key}.{kind}", "parameters")
 
-
-# ---------------------------------------------------------------- replies
 
 _DONE = WireEvent("", "[DONE]")
 

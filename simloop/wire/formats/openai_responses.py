@@ -94,8 +94,6 @@ class OpenAIResponses(OpenAIFormat):
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
-# ---------------------------------------------------------------- requests
-
 
 class _Reader:
     def __init__(self) -> None:
@@ -188,9 +186,6 @@ def _read_call(item: JsonObject, kind: str, key: str) -> values.ToolCall:
         action = item.get("action") or item.get("operation") or {}
         arguments = payload.object_text(action, f"{key}.action")
     return values.ToolCall(payload.text_at(item, "call_id", key), name, arguments)
-
-
-# ---------------------------------------------------------------- replies
 
 
 class _Prose(NamedTuple):
