@@ -98,12 +98,11 @@ def _read_span(span: RecordedSpan, row: Mapping[str, Any], logs: list[Any]) -> b
         span.call_id = word(attributes, "gen_ai.tool.call.id", "tool_call.id")
         span.result = at(attributes, *_KNOWN["results"])
         return True
-    if kind in _KNOWN["model"] or (
-        not kind and at(attributes, "gen_ai.request.model", "gen_ai.prompt.0.role")
-    ):
+    model = None if kind else at(attributes, "gen_ai.request.model", "gen_ai.prompt.0.role")
+    is_model = bool(model) or kind in _KNOWN["model"]
+    if is_model:
         _read_model(span, attributes, told)
-        return True
-    return False
+    return is_model
 
 
 def _value(value: Any) -> Any:

@@ -4,7 +4,7 @@
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
@@ -51,6 +51,11 @@ LISTS = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), ty
 ADVICE = LISTS.advice
 # The functions below all code of a simulation on a stack.
 _STARTS = frozenset({"VirtualLoop.run", "SimulatedThread.bootstrap"})
+
+
+def pairs(lists: Iterable[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, str]]:
+    """Yield the name of a list with each of its items."""
+    return ((name, item) for name, items in lists for item in items)
 
 
 def stack(frame: FrameType | None) -> Iterator[FrameType]:

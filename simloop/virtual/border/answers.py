@@ -219,15 +219,12 @@ def _strftime_now(answers: Answers, *args: Any) -> str:
 
 # Where this platform has them. A computation takes no virtual time, so the clocks of the processor
 # show the time that passed.
+_CLOCKS = ("monotonic", "perf_counter", "process_time", "thread_time")
 _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (time, "time", lambda answers: answers.wall_ns / 1e9),
     (time, "time_ns", lambda answers: answers.wall_ns),
-    *((time, name, lambda answers: answers.now_ns / 1e9) for name in (
-        "monotonic", "perf_counter", "process_time", "thread_time",
-    )),
-    *((time, f"{name}_ns", lambda answers: answers.now_ns) for name in (
-        "monotonic", "perf_counter", "process_time", "thread_time",
-    )),
+    *((time, name, lambda answers: answers.now_ns / 1e9) for name in _CLOCKS),
+    *((time, f"{name}_ns", lambda answers: answers.now_ns) for name in _CLOCKS),
     (time, "clock_gettime", lambda answers, clock: answers.clock_ns(clock) / 1e9),
     (time, "clock_gettime_ns", Answers.clock_ns),
     (time, "sleep", Answers.sleep),

@@ -272,13 +272,10 @@ class Processes:
 
     def wait(self, pid: int, options: int) -> Process | None:
         """Wait for a process, as `waitpid` does; None if none has ended with WNOHANG."""
+        children, group = self.children.values(), -pid or os.getpgrp()  # 0: that of the agent
 
         def look() -> Process | None:
-            found = [
-                each
-                for each in self.children.values()
-                if pid in {-1, each.pid, -each.group} or (pid == 0 and each.group == os.getpgrp())
-            ]
+            found = [each for each in children if pid in {-1, each.pid} or each.group == group]
             if not found:
                 raise ChildProcessError(errno.ECHILD, os.strerror(errno.ECHILD))
             return next((each for each in found if each.status is not None), None)

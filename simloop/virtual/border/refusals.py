@@ -16,7 +16,7 @@ from typing import Any
 
 from simloop.virtual.border.answers import Answers, answers_here
 from simloop.virtual.clock.transports import absent
-from simloop.virtual.real_world import ADVICE, LISTS, is_exempt
+from simloop.virtual.real_world import ADVICE, LISTS, is_exempt, pairs
 
 _LOCAL = ("127.0.0.1", "::1")
 _NUMERIC = (socket.AF_INET, socket.AF_INET6)
@@ -207,11 +207,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "shutil.which": lambda *_, **__: None,
     "_posixsubprocess.fork_exec": _start,
     "os._exit": _exit,
-    **{
-        name: partial(_refuse, name, advice)
-        for advice, names in LISTS.silent_functions.items()
-        for name in names
-    },
+    **{name: partial(_refuse, name, why) for why, name in pairs(LISTS.silent_functions.items())},
 }
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     original: _guarded(original, answer)
@@ -226,8 +222,7 @@ _METHODS: dict[tuple[str, str], Callable[..., Any]] = {
     ("_socket.socket", "sendto"): _send_to,
     **{
         (place, name): partial(_without_waiting, name)
-        for place, names in (*LISTS.silent_methods.items(), ("_socket.socket", _HARMLESS))
-        for name in names
+        for place, name in pairs((*LISTS.silent_methods.items(), ("_socket.socket", _HARMLESS)))
     },
 }
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
@@ -249,11 +244,7 @@ _EVENTS: dict[str, Callable[..., Exception | None]] = {
     "socket.gethostbyaddr": lambda *_: socket.herror(1, "Unknown host"),
     "socket.getnameinfo": lambda *_: _no_name(),
     "os.posix_spawn": lambda answers, _path, args, _env: absent(answers.loop, args),
-    **{
-        event: partial(_refused_event, event, advice)
-        for advice, events in LISTS.audit_events.items()
-        for event in events
-    },
+    **{name: partial(_refused_event, name, why) for why, name in pairs(LISTS.audit_events.items())},
 }
 """The error of a call, by its audit event: fewer names to exchange for each simulation."""
 

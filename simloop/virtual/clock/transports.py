@@ -17,7 +17,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from simloop.virtual.clock import tasks
-from simloop.virtual.real_world import ADVICE, LISTS
+from simloop.virtual.real_world import ADVICE, LISTS, pairs
 
 
 def absent(outer: Any, args: Sequence[Any]) -> FileNotFoundError:
@@ -156,8 +156,7 @@ class ReachingLoop(asyncio.SelectorEventLoop):
 
 def refuse_methods(cls: type[ReachingLoop], *, without: frozenset[str] = frozenset()) -> None:
     """Let the methods of an event loop that reach the real world call its `_refuse_method`."""
-    for advice, names in LISTS.loop_methods.items():
-        for name in names:
-            if name not in without:
-                method = functools.partialmethod(cls._refuse_method, f"loop.{name}", ADVICE[advice])
-                setattr(cls, name, method)
+    for advice, name in pairs(LISTS.loop_methods.items()):
+        if name not in without:
+            method = functools.partialmethod(cls._refuse_method, f"loop.{name}", ADVICE[advice])
+            setattr(cls, name, method)
