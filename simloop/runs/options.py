@@ -89,11 +89,9 @@ def _check_kind(name: str, kind: type, value: object) -> None:
 
 def _check_model(model: object) -> None:
     if isinstance(model, type) or not (hasattr(model, "stream") or callable(model) or not model):
-        raise ScenarioError(
-            f"a model is a function of the request, or an object with `stream`, not {_kind(model)}",
-            key="model",
-            hint="put replies into the scenario: Scenario(prompt=..., model=[Reply(say=...)])",
-        )
+        form = "a function of the request, or an object with `stream`"
+        hint = "put replies into the scenario: Scenario(prompt=..., model=[Reply(say=...)])"
+        raise ScenarioError(f"a model is {form}, not {_kind(model)}", key="model", hint=hint)
 
 
 _CHECKS: dict[str, Callable[[Any], None]] = {

@@ -379,11 +379,9 @@ class Simulation:
         is_ours = isinstance(error, errors.SimloopError)
         is_machine = self.loop.is_own and self.loop.machine is not None
         if is_machine and (not is_ours or isinstance(error, errors.InternalError)):
-            raise errors.BrokenMachine(
-                f"the loop `{escape(self.loop.name)}` is broken: {escape(describe(error))}\n"
-                f"find out where with: {escape(self.loop.explore)}",
-                reproduce=self.reproduce,
-            ) from error
+            broken = f"the loop `{escape(self.loop.name)}` is broken: {escape(describe(error))}"
+            where = f"find out where with: {escape(self.loop.explore)}"
+            raise errors.BrokenMachine(f"{broken}\n{where}", reproduce=self.reproduce) from error
 
     def _open_world(self, loop: VirtualLoop) -> World:
         scenario, scripts = self.scenario, self.scripts

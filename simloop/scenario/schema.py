@@ -26,7 +26,7 @@ from simloop.trace.recorder import MAX_TRACE_CHARS
 from simloop.world import chance, wire_options
 from simloop.world.faults import TOOL_ENDS
 from simloop.world.files import Files
-from simloop.world.tools import Tool, ToolServer, canonical_json
+from simloop.world.tools import Tool, ToolServer, canonical_json, object_schema
 
 HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
 
@@ -151,12 +151,7 @@ class ScriptedTool(Strict):
             return self.json_schema
         properties = {name: {"type": kind.rstrip("?")} for name, kind in self.parameters.items()}
         required = [name for name, kind in self.parameters.items() if not kind.endswith("?")]
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": False,
-        }
+        return object_schema(properties, required)
 
 
 class ScriptedHook(Strict):

@@ -106,11 +106,8 @@ def check_request(entry: entries.Request) -> None:
 
 def wrong_request(number: int, error: Exception) -> ScenarioError:
     """Return the error for a request that `check_request` or the coder cannot take."""
-    return ScenarioError(
-        f"request {number} has a wrong part: {error}",
-        key="loop",
-        hint="`messages` is a list of messages such as UserMessage, `tools` of ToolSpec",
-    )
+    hint = "`messages` is a list of messages such as UserMessage, `tools` of ToolSpec"
+    return ScenarioError(f"request {number} has a wrong part: {error}", key="loop", hint=hint)
 
 
 class RequestCoder:

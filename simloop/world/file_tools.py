@@ -7,7 +7,7 @@ from typing import Any
 from simloop.messages import ToolResult
 from simloop.world.files import ROOT, Files, normalise
 from simloop.world.shell import MISUSED, Shell
-from simloop.world.tools import Tool, toolbox
+from simloop.world.tools import Tool, object_schema, toolbox
 
 SHELL_TIMEOUT_MS = 30_000
 """The figure in the description of that loop; its program waits for 10 s by default."""
@@ -43,12 +43,7 @@ def _tool(
     may: Iterable[str] = (),
     timeout_ms: int | None = None,
 ) -> Tool:
-    schema = {
-        "type": "object",
-        "properties": {argument: {"type": "string"} for argument in (*needed, *may)},
-        "required": needed,
-        "additionalProperties": False,
-    }
+    schema = object_schema({name: {"type": "string"} for name in (*needed, *may)}, needed)
     return Tool(function, name=name, description=does, parameters=schema, timeout_ms=timeout_ms)
 
 

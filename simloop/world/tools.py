@@ -66,6 +66,12 @@ class Tool:
         return other
 
 
+def object_schema(properties: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:
+    """Return the JSON Schema of arguments with these names, and no others."""
+    named = {"properties": properties, "required": [*required]}
+    return {"type": "object", **named, "additionalProperties": False}
+
+
 def toolbox(tools: Tools) -> dict[str, Tool]:
     """Return functions and Tools by name. Raises ScenarioError for others, and for equal names."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
@@ -151,12 +157,10 @@ def _refuse_endless(schema: Any, name: str) -> None:
     except RecursionError:
         is_endless = True
     if is_endless:
-        raise ScenarioError(
-            f"the parameters of tool {name} are not a JSON Schema that can be checked: it has "
-            f"more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved",
-            key=f"tools.{name}.parameters",
-            hint="let fewer subschemas refer to the same one, and none to itself",
-        )
+        wrong = f"the parameters of tool {name} are not a JSON Schema that can be checked"
+        why = f"it has more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved"
+        hint = "let fewer subschemas refer to the same one, and none to itself"
+        raise ScenarioError(f"{wrong}: {why}", key=f"tools.{name}.parameters", hint=hint)
 
 
 def _same_value(schema: Mapping[str, Any]) -> Iterator[Any]:
@@ -198,10 +202,8 @@ def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Vali
     try:
         return jsonschema_rs.Draft202012Validator(schema.decode(), retriever=_refuse_reference)
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
-        raise ScenarioError(
-            f"the parameters of tool {name} are not a JSON Schema: {str(error).splitlines()[0]}",
-            key=f"tools.{name}.parameters",
-        ) from error
+        wrong, why = f"the parameters of tool {name} are not a JSON Schema", str(error).splitlines()
+        raise ScenarioError(f"{wrong}: {why[0]}", key=f"tools.{name}.parameters") from error
 
 
 def _refuse_reference(uri: str) -> Any:
