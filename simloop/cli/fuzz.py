@@ -241,10 +241,8 @@ class _Files:
         again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
         if finding.reproduced is False:
             again = _NOT_REPRODUCED
-        return (
-            f"{finding.name}: {finding.sentence}\n{finding.shown}\n"
-            f"found by: {command} --runs {finding.run}\n{again}"
-        )
+        found = f"found by: {command} --runs {finding.run}"
+        return f"{finding.name}: {finding.sentence}\n{finding.shown}\n{found}\n{again}"
 
 
 class Sums:
@@ -335,10 +333,8 @@ def _calls(calls: Mapping[str, int], unseen: Sequence[str]) -> Iterator[str]:
 
 def _goals(sums: Sums) -> Iterator[str]:
     never = [name for name, count in sums.goals.items() if not count]
-    yield (
-        f"{len(sums.goals) - len(never)} of {len(sums.goals)} goals reached, "
-        f"counted in {sums.looked_at:,} of the runs"
-    )
+    reached = f"{len(sums.goals) - len(never)} of {len(sums.goals)} goals reached"
+    yield f"{reached}, counted in {sums.looked_at:,} of the runs"
     if never:
         yield f"not reached: {', '.join(never)}"
 

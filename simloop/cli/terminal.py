@@ -95,10 +95,8 @@ def explain(error: Exception) -> int:
     if isinstance(error, SimloopError) and not isinstance(error, InternalError):
         note("\n".join(map(plain, str(error).split("\n"))))
         return error.exit_code
-    note(
-        f"internal error: {type(error).__name__}: {plain(str(error))}; please report it, with what "
-        "the same command prints under SIMLOOP_DEBUG=1"
-    )
+    wrong = f"internal error: {type(error).__name__}: {plain(str(error))}"
+    note(f"{wrong}; please report it, with what the same command prints under SIMLOOP_DEBUG=1")
     return _INTERNAL
 
 

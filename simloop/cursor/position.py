@@ -283,11 +283,9 @@ class Position:
         found = [self._timer(each) for each in events]
         begun = [each for each in events if isinstance(each, entries.Sleep)]
         sleeps = {(each.place, each.at_ns + each.duration_ns) for each in begun}
-        found += [
-            _wait(each)
-            for each in self.recording.waits.after(self.place)
-            if each.what != "sleep" or (each.place, each.due_ns) not in sleeps
-        ]
+        code = self.recording.waits.after(self.place)
+        others = (w for w in code if w.what != "sleep" or (w.place, w.due_ns) not in sleeps)
+        found += map(_wait, others)
         limits = self.recording.limits
         if limits is not None and limits.max_wall_clock_ms is not None:
             since_ns = record[self.start].at_ns

@@ -175,10 +175,8 @@ def _as_sent(position: Position, place: int) -> str:
 
 def _request_heading(position: Position, request: Request) -> Iterator[FactRow]:
     earlier = position.earlier_request
-    yield row(
-        f"#{request.number}, {counted(len(request.messages), 'message')}", "request", Mark.HEAD,
-        position.request_place,
-    )  # fmt: skip
+    sent = f"#{request.number}, {counted(len(request.messages), 'message')}"
+    yield row(sent, "request", Mark.HEAD, position.request_place)
     if request.party:
         yield row(request.party, "party")
     yield from _settings_rows(request, earlier)
@@ -194,10 +192,8 @@ def _settings_rows(request: Request, earlier: Request | None) -> Iterator[FactRo
     names = [tool.name for tool in request.tools]
     before = names if earlier is None else [tool.name for tool in earlier.tools]
     yield row(", ".join(names) or "none", "tools")
-    for name in [each for each in names if each not in before]:
-        yield row(name, "tool", Mark.ADDED)
-    for name in [each for each in before if each not in names]:
-        yield row(name, "tool", Mark.REMOVED)
+    yield from (row(name, "tool", Mark.ADDED) for name in names if name not in before)
+    yield from (row(name, "tool", Mark.REMOVED) for name in before if name not in names)
 
 
 def message_rows(message: Message, mark: Mark = Mark.PLAIN) -> Iterator[FactRow]:

@@ -72,10 +72,8 @@ def _of_size(position: Position, *, over: bool) -> Iterator[str]:
     elif policy.max_messages is not None:
         yield f"The context is compacted when it has more than {policy.max_messages} messages."
     else:
-        trigger = (
-            f"the trigger of {policy.trigger:,} tokens "
-            f"({policy.trigger_percent} % of the window of {policy.window:,})"
-        )
+        part = f"{policy.trigger_percent} % of the window of {policy.window:,}"
+        trigger = f"the trigger of {policy.trigger:,} tokens ({part})"
         if over:
             yield f"The context has reached {trigger}."
         else:
@@ -139,10 +137,8 @@ def _of_compaction(position: Position, entry: entries.Compaction) -> Iterator[st
     else:
         yield from _of_size(position, over=True)
     if entry.strategy:
-        yield (
-            f"The context has {counted(entry.messages_removed, 'message')} fewer: "
-            f"{entry.tokens_before:,} tokens became {entry.tokens_after:,}."
-        )
+        sizes = f"{entry.tokens_before:,} tokens became {entry.tokens_after:,}"
+        yield f"The context has {counted(entry.messages_removed, 'message')} fewer: {sizes}."
     else:
         yield "It gained nothing."
 

@@ -145,9 +145,8 @@ class IllegalTransition(InternalError):  # noqa: N818 - as above
     """A machine made a transition that is not on its map: `moved`."""
 
     def __init__(self, run: Run, signal: Signal, moved: Transition) -> None:
-        super().__init__(
-            f"{run.state} -> {moved[0].state} on {signal} is not on the map: please report this"
-        )
+        wrong = f"{run.state} -> {moved[0].state} on {signal} is not on the map"
+        super().__init__(f"{wrong}: please report this")
         self.moved = moved
 
 

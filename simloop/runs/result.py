@@ -529,10 +529,8 @@ def check_tool_settings(scenario: Scenario, loop: str, trace: LoopTrace) -> None
     functions = ", ".join(f"`{name}`" for name, each in lost.items() if each)
     error = CannotExpress(loop, [f"its own code runs {functions}, without {', '.join(keys)}"])
     error.key = keys[0]
-    error.hint = (
-        f"put @simloop.traced on {functions}, or wrap it with sim.tool; if the agent denies the"
-        " call, remove the settings"
-    )
+    advice = f"put @simloop.traced on {functions}, or wrap it with sim.tool"
+    error.hint = f"{advice}; if the agent denies the call, remove the settings"
     raise error
 
 

@@ -122,10 +122,8 @@ def _paths() -> dict[str, Path]:
 
 @cache
 def _paths_in(folder: Path) -> dict[str, Path]:
-    return {
-        path.relative_to(folder).as_posix().removesuffix(SUFFIX): path
-        for path in sorted(folder.rglob(f"*{SUFFIX}"))
-    }
+    files = sorted(folder.rglob(f"*{SUFFIX}"))
+    return {file.relative_to(folder).as_posix().removesuffix(SUFFIX): file for file in files}
 
 
 def expectations(

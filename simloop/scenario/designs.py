@@ -170,7 +170,5 @@ def check_judge_as(judge_as: str, loop: object) -> None:
 
 def names() -> list[str]:
     """Return every name of a loop design, versions included."""
-    return [
-        *DESIGNS,
-        *(f"{name}@{version}" for name, design in DESIGNS.items() for version in design.versions),
-    ]
+    versions = (f"{name}@{each}" for name, design in DESIGNS.items() for each in design.versions)
+    return [*DESIGNS, *versions]

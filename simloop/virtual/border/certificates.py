@@ -40,10 +40,8 @@ def _using(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _NATIVE: Any = ssl.SSLContext.__base__
-METHODS = tuple(
-    (_NATIVE, name, _reading(getattr(_NATIVE, name)))
-    for name in ("load_verify_locations", "set_default_verify_paths")
-)
+_LOADING = ("load_verify_locations", "set_default_verify_paths")
+METHODS = tuple((_NATIVE, name, _reading(getattr(_NATIVE, name))) for name in _LOADING)
 # Not exchanged with the others: the context may be used after its run.
 for _name in ("wrap_socket", "wrap_bio", "get_ca_certs", "cert_store_stats"):
     setattr(ssl.SSLContext, _name, _using(getattr(ssl.SSLContext, _name)))

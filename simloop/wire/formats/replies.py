@@ -240,11 +240,8 @@ def status_of(fault: values.Fault) -> int:
 
 def error_words(provider: str) -> dict[int | str, ErrorWords]:
     """Return a provider's words for errors, by status or code."""
-    return {
-        int(key) if key.isdecimal() else key: ErrorWords(**row)
-        for key, row in PROVIDERS[provider].items()
-        if key != "source"
-    }
+    rows = {key: ErrorWords(**row) for key, row in PROVIDERS[provider].items() if key != "source"}
+    return {int(key) if key.isdecimal() else key: words for key, words in rows.items()}
 
 
 def words_of(
@@ -316,11 +313,9 @@ class WireFormat(ABC):
         framing = self.options.framing
         line_end = "\r\n" if framing == "crlf" else "\n"
         before = [": keep-alive", ""] if framing == "comments" else []
-        lines = [
-            line
-            for name, data in events
-            for line in (*before, *([f"event: {name}"] if name else []), f"data: {data}", "")
-        ]
+        lines: list[str] = []
+        for name, sent in events:
+            lines += (*before, *([f"event: {name}"] if name else []), f"data: {sent}", "")
         data = "".join(f"{line}{line_end}" for line in lines).encode()
         if framing == "bytes":
             return [data[at : at + 1] for at in range(len(data))]
