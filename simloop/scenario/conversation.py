@@ -16,13 +16,13 @@ _ROLES = ("user", "assistant", "tool", "summary")
 
 
 def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return each call's name and the JSON text of its arguments.
-
-    Raises ValueError if the arguments are not JSON.
-    """
+    """Return each call's name and its arguments as JSON. Raises ValueError if they are no JSON."""
     groups = [call] if isinstance(call, dict) else call
     given = [(name, {} if it is None else it) for group in groups for name, it in group.items()]
-    return [(n, it if isinstance(it, str) else canonical_json(it).decode()) for n, it in given]
+    try:
+        return [(n, it if isinstance(it, str) else canonical_json(it).decode()) for n, it in given]
+    except ValueError:
+        raise wrong("call", "JSON has no NaN and no infinity") from None
 
 
 class PastMessage(Strict):
@@ -56,10 +56,7 @@ class PastMessage(Strict):
             raise wrong("call", "only the assistant makes calls")
         if self.failed and given != ["tool"]:
             raise wrong("failed", "only the result of a tool fails")
-        try:
-            calls_of(self.call)
-        except ValueError:
-            raise wrong("call", "JSON has no NaN and no infinity") from None
+        calls_of(self.call)  # it raises an error for what is no JSON
         return self
 
 

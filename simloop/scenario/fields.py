@@ -131,6 +131,15 @@ def wrong(key: str, message: str) -> PydanticCustomError:
     return PydanticCustomError("contradiction", "{says}", {"key": key, "says": message})
 
 
+def check_place(lost: str | None, stall: str | None, before: str, needs: str) -> None:
+    """Raise an error unless what comes before the place of a failure fits; `before` is its name."""
+    key, place = "stall" if lost is None else "lost", lost or stall
+    if place == "mid-output" and not before:
+        raise wrong(key, f"mid-output needs {needs}")
+    if place not in (None, "mid-output") and before:
+        raise wrong(key, f"{place} has no {before} before it: write mid-output")
+
+
 def differs(model: BaseModel, field: str) -> bool:
     """Return whether the field has another value than its default, set or not."""
     return bool(getattr(model, field) != _default(type(model), field))

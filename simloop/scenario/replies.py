@@ -237,25 +237,12 @@ class Reply(Strict):
         for name in ("steps", "usage"):
             if differs(self, name) and ends not in ([], ["finish"]):
                 raise wrong(name, f"only a reply that finishes reports {name}")
-        self._check_place(parts=parts)
-        self._check_calls()
-        return self
-
-    def _check_place(self, *, parts: bool) -> None:
-        key = "stall" if self.lost is None else "lost"
-        place = self.lost or self.stall
-        if place == "mid-output" and not parts:
-            raise wrong(key, "mid-output needs some output before it: add say, think or call")
-        if place not in (None, "mid-output") and parts:
-            raise wrong(key, f"{place} has no output before it: write mid-output")
-
-    def _check_calls(self) -> None:
-        try:
-            calls = len(calls_of(self.call))
-        except ValueError:
-            raise wrong("call", "JSON has no NaN and no infinity") from None
+        needs = "some output before it: add say, think or call"
+        fields.check_place(self.lost, self.stall, "output" if parts else "", needs)
+        calls = len(calls_of(self.call))
         if self.ids and len(self.ids) != calls:
             raise wrong("ids", f"{len(self.ids)} ids for {calls} call{'s' * (calls != 1)}")
+        return self
 
     def entry(self, position: str) -> ScriptEntry:
         times = self.times or (1 if self.when is None else "always")

@@ -101,7 +101,8 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
                 raise wrong("stall", "an answer fails in one way: give either lost or stall")
             if self.per_piece and not self.pieces:
                 raise wrong("per_piece", "this body is not in pieces: write pieces: [...]")
-            self._check_place(bodies)
+            needs = "a body: add json, text or pieces"
+            fields.check_place(self.lost, self.stall, "body" if bodies else "", needs)
             try:
                 services.check_head(self.status, self.headers.items())
             except ValueError as error:
@@ -111,13 +112,6 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
             except (TypeError, ValueError):
                 raise wrong("json", "this is not JSON: it has no NaN and no infinity") from None
             return self
-
-        def _check_place(self, bodies: list[str]) -> None:
-            key, place = "stall" if self.lost is None else "lost", self.lost or self.stall
-            if place == "mid-output" and not bodies:
-                raise wrong(key, "mid-output needs a body: add json, text or pieces")
-            if place not in (None, "mid-output") and bodies:
-                raise wrong(key, f"{place} has no body before it: write mid-output")
 
         def play(self, values: Mapping[str, str]) -> services.TimedAnswer:
             """Return the answer, with the values of the parameters of the path."""
