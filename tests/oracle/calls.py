@@ -54,8 +54,11 @@ class _Schemas:
     def __init__(self) -> None:
         self._read: dict[bytes, Any] = {}
 
-    def wrong(self, schema: Any, arguments: str) -> str | None:
-        """Return the error in arguments, or an empty text; None if the schema is not plain."""
+    def wrong(self, schema: Any, arguments: str, *, convert: bool = False) -> str | None:
+        """Return the error in arguments, or an empty text; None if the schema is not plain.
+
+        With `convert`, a whole number is also a text.
+        """
         raw = bytes(schema)
         if raw not in self._read:
             self._read[raw] = _decode(raw)
@@ -68,6 +71,8 @@ class _Schemas:
             return "they are no object"
         if not isinstance(plain, dict) or not plain.keys() <= _KNOWN:
             return None
+        if convert:
+            given = {name: str(v) if type(v) is int else v for name, v in given.items()}
         return _wrong_members(plain, given)
 
 
@@ -170,7 +175,8 @@ def every_call_runs(subject: Subject) -> Watch:
             if schema is None or settings.hooks.before_tool_call:
                 continue
             call = next((c for c in ledger_of(subject).calls if c.id == entry.call_id), None)
-            if call is not None and schemas.wrong(schema, call.arguments) == "":
+            convert = settings.tool_rules.convert
+            if call is not None and schemas.wrong(schema, call.arguments, convert=convert) == "":
                 return f"call {entry.call_id!r} of {entry.name!r} is not run: {entry.text!r:.80}"
 
 

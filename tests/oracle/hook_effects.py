@@ -34,6 +34,8 @@ from simloop.trace.entries import (
     Transition,
 )
 
+_CUTTING = (StopRequested, *ENDS_FROM_OUTSIDE)
+
 
 class _Script:
     """The hooks of a scenario at one point, and the changes that they make."""
@@ -57,7 +59,7 @@ class _Script:
         return len(self.hooks) == self.count and not self._is_lost
 
     def stop(self) -> None:
-        """Note that a run was stopped: a hook that the stop cut off has left no entry."""
+        """Note an end from outside: a hook that it cut off has left no entry."""
         self._is_lost = self._is_lost or self._may_be_lost
 
     def miss(self) -> None:
@@ -175,7 +177,7 @@ def _wrong_tools(
 @invariant(
     "A tool receives the arguments of its call, with the changes that hooks make.",
     "BUGS.md D15, D11",
-    sees=[ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, StopRequested],
+    sees=[ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, *_CUTTING],
     needs=[Need.MACHINE],
 )
 def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
@@ -205,7 +207,7 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
             call_id = entry.call_id
             changes[call_id] = {}
             script.begin()
-        elif kind is StopRequested:
+        elif kind is StopRequested or kind is Transition:
             script.stop()
         elif kind is Hook:
             if entry.point == BEFORE_TOOL_CALL:
@@ -222,7 +224,7 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
 @invariant(
     "A call is answered with the result of its tool, with the changes that hooks make.",
     "BUGS.md D15, D20",
-    sees=[Prompt, Hook, ToolResult, Answered, StopRequested],
+    sees=[Prompt, Hook, ToolResult, Answered, *_CUTTING],
     begins=[ToolResult, Hook],
     needs=[Need.MACHINE],
 )
@@ -253,7 +255,7 @@ def hook_changes_to_results_apply(subject: Subject) -> Watch:
             if entry.ran and script.is_known and entry.text != wanted:
                 told = f"{entry.text[:40]!r}, not {wanted[:40]!r}"
                 return f"call {entry.call_id!r} is answered with {told}"
-        elif kind is StopRequested:
+        elif kind is StopRequested or kind is Transition:
             script.stop()
         elif entry.point == AFTER_TOOL_CALL:
             if not call_id:  # of a call that was stopped: its tool has no result

@@ -21,6 +21,7 @@ from faultyruns import (
 )
 
 from simloop import Scenario
+from simloop.engine import tool_calls
 from simloop.kernel import signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import Counters, Message, UserMessage
@@ -37,6 +38,7 @@ from simloop.trace.entries import (
     ToolStarted,
     Transition,
 )
+from simloop.world.tools import read_arguments as read
 
 BEFORE = [{"at": "before_llm_call", "name": "one"}, {"at": "before_llm_call", "name": "two"}]
 TOOL = [{"at": "before_tool_call", "name": "one"}, {"at": "before_tool_call", "name": "two"}]
@@ -381,3 +383,13 @@ def test_a_stall_in_a_summary_is_ended_at_the_limit_of_model_calls() -> None:
     played = scenario(long, long, DONE, compaction=compaction, summaries=stalls)
     assert not violated(played)
     assert "model-call-timeouts" in violated(played, later(Compaction, 60))
+
+
+def test_an_engine_that_does_not_convert_arguments_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    typed = {"look": {"parameters": {"path": "string"}, "returns": "seen"}}
+    played = scenario({"call": {"look": {"path": 5}}}, DONE, tools=typed)
+    assert not violated(played, loop="pi@0.87.1")
+    monkeypatch.setattr(tool_calls, "read_arguments", lambda tool, text, **_: read(tool, text))
+    assert "every-call-runs" in violated(played, loop="pi@0.87.1")
