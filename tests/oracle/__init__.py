@@ -18,3 +18,4 @@ from oracle.hook_effects import *  # isort: skip
 from oracle.retry import *  # isort: skip
 from oracle.machines import *  # isort: skip
 from oracle.ends import *  # isort: skip
+from oracle.twins import *  # isort: skip
