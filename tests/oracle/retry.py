@@ -1,74 +1,23 @@
 """Invariants on the retry policy in an engine: the class of a failure, and the wait after it.
 
 The jitter that a policy drew is not recorded, so a wait may lie between the least and the greatest.
-Each wait is judged by the failure right before it. The classes are stated here again, so that an
-error of the policy is found.
+Each wait is judged by the failure right before it. `oracle.policies` states the policies again, so
+that an error of one is found; the commonest classes stand here once more, as they were observed.
 """
 
 import re
-from email.utils import mktime_tz, parsedate_tz
-from math import inf
 from typing import Any
 
 from oracle.ledger import ledger_of
+from oracle.policies import HEALS, NS_PER_MS, asked_ns, right_class, wait_range
 from simloop.check.invariants.invariant import invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry
-from simloop.loops.opencode import OpencodeRetry
 from simloop.messages import Fault
 from simloop.trace.entries import Backoff, Classified
 from simloop.virtual.clock.instants import EPOCH_NS
-
-NS_PER_MS = 1_000_000
-_NS_PER_S = 1_000_000_000
-_MOST_DRAW = 1 - 2**-53
-_LONGEST = 1e15
-_SERVERS = 500
-
-
-def asked_ns(fault: Fault, now_ns: int) -> int | None:
-    """Return the wait that the provider asks for at the Unix time `now_ns`, or None.
-
-    Milliseconds take precedence over seconds, and seconds over a date. Zero or less is no wait.
-    """
-    for name, unit_ns in (("retry-after-ms", NS_PER_MS), ("retry-after", _NS_PER_S)):
-        value = fault.header(name)
-        try:
-            number = float(value or "")
-        except ValueError:
-            continue
-        wait = round(min(number, _LONGEST) * unit_ns) if 0 < number < inf else 0
-        if wait:
-            return wait
-    date = parsedate_tz(fault.header("retry-after") or "")
-    if date is None:
-        return None
-    try:
-        wait = int(mktime_tz(date)) * _NS_PER_S - now_ns
-    except (ValueError, OverflowError):
-        return None
-    return wait if wait > 0 else None
-
-
-def wait_range(
-    policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int
-) -> tuple[int, int]:
-    """Return the least and the greatest wait that the policy allows, in nanoseconds."""
-    # Computed from its settings, because its own function may have the fault.
-    if isinstance(policy, ExponentialBackoff):
-        asked = None if fault is None else asked_ns(fault, now_ns)
-        if asked is not None:
-            wait = min(asked, policy.max_retry_after_ms * NS_PER_MS)
-            return wait, wait
-        doubled = policy.initial_delay_ms * 2 ** min(failures - 1, 64)
-        wait = min(doubled, policy.max_delay_ms) * NS_PER_MS
-        return int(wait * (1 - policy.jitter)), wait
-    both = [
-        policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in (0.0, _MOST_DRAW)
-    ]
-    return min(both), max(both)
 
 
 @invariant(
@@ -126,29 +75,19 @@ def failure_class_matches_policy(subject: Subject, entry: Any) -> str:
 
 
 def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
-    error = policy.classify(fault)
+    error, right = policy.classify(fault), right_class(policy, fault)
     if entry.error_class is not error:
         return f"the failure {fault.message[:40]!r} is {error}, not {entry.error_class}"
+    if right not in (None, error):
+        return f"the failure {fault.status} {fault.code} is classified as {error}, not {right}"
     if type(policy) is ExponentialBackoff:  # a subclass may classify otherwise
         known = _classes(fault)
         if known is not None and error not in known:
             return f"the failure {fault.status} {fault.code} is classified as {error}"
-        heals = error in _HEALS
-    elif type(policy) is OpencodeRetry:
-        passes = isinstance(fault.status, int) and _passes(fault.status)
-        heals = error in _HEALS
-        if passes and not heals and error is not ErrorClass.OVERFLOW:
-            return f"the failure {fault.status} {fault.code} is {error}, and passes by its status"
-    else:
-        heals = policy.retryable(error)
+    heals = policy.retryable(error) if right is None else error in HEALS
     if entry.retryable is not heals and error is not ErrorClass.ABORTED:
         return f"{error} is judged as {'' if entry.retryable else 'not '}retryable"
     return ""
-
-
-def _passes(status: int) -> bool:
-    """Return whether opencode repeats a call that failed with this status, whatever its words."""
-    return status in {408, 409, 429} or status >= _SERVERS
 
 
 def _classes(fault: Fault) -> tuple[ErrorClass, ...] | None:
@@ -201,12 +140,3 @@ _BY_STATUS = {
     529: (ErrorClass.OVERLOADED,),
 }
 """The classes that a failure with this status may have; words decide only about a 400 or 413."""
-_HEALS = frozenset(
-    {
-        ErrorClass.RATE_LIMIT,
-        ErrorClass.OVERLOADED,
-        ErrorClass.SERVER,
-        ErrorClass.CONNECTION,
-        ErrorClass.TIMEOUT,
-    }
-)

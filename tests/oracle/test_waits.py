@@ -1,6 +1,6 @@
 import pytest
 
-from oracle.retry import asked_ns, wait_range
+from oracle.policies import asked_ns, wait_range
 from simloop import ExponentialBackoff
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault

@@ -10,18 +10,28 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from oracle.policies import misjudges
 from oracle.twins.moves import NOT_BEGUN, Twin, told
+from oracle.twins.opencode import OpencodeTwin
+from oracle.twins.pi import PiTwin
+from oracle.twins.react import ReactTwin
 from oracle.twins.reference import ReferenceTwin
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.limits import Limits
 from simloop.kernel.names import describe
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.pi import PiLoop
+from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
 from simloop.trace.entries import Transition
 
 _TWINS: dict[type, type[Twin]] = {
     ReferenceLoop: ReferenceTwin,
+    PiLoop: PiTwin,
+    ReactLoop: ReactTwin,
+    OpencodeLoop: OpencodeTwin,
 }
 
 
@@ -76,4 +86,8 @@ def design_decides_like_its_twin(subject: Subject) -> Watch:
 def design_has_its_policies(subject: Subject, _: object) -> str:
     """They are those of the machine: a scenario may replace its policies."""
     twin = twin_of(subject)
-    return "" if twin is None else twin.declared.differs(subject.machine)
+    machine: Any = subject.machine
+    if twin is None or subject.shared.get(design_has_its_policies):
+        return ""
+    subject.shared[design_has_its_policies] = True  # it is the same in all runs
+    return twin.declared.differs(machine) or misjudges(machine.policies.retry)
