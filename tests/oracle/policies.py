@@ -38,7 +38,7 @@ HEALS = frozenset(
     }
 )
 """The classes of failed calls that are tried again."""
-_ZERO_OR_LESS = re.compile(r"-\d+(\.\d+)?|0+(\.0+)?")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e\d+)?")
 _THROTTLED = re.compile(r"^throttling|rate limit|too many requests|per minute", re.IGNORECASE)
 
 
@@ -101,7 +101,7 @@ def wait_range(
         wait = min(doubled, policy.max_delay_ms) * NS_PER_MS
         return int(wait * (1 - policy.jitter)), wait
     if type(policy) is OpencodeRetry:
-        if fault is not None and _ZERO_OR_LESS.fullmatch(fault.header("retry-after") or ""):
+        if fault is not None and _is_at_once(fault):
             return 0, 0
         doubled = policy.initial_delay_ms * 2 ** min(failures - 1, _ALL_DOUBLED)
         own = doubled * NS_PER_MS if asked is None else asked
@@ -114,6 +114,15 @@ def wait_range(
         policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in (0.0, _MOST_DRAW)
     ]
     return min(both), max(both)
+
+
+def _is_at_once(fault: Fault) -> bool:
+    """Return whether the first header that is a number asks opencode for no wait at all."""
+    for name in ("retry-after-ms", "retry-after"):
+        value = fault.header(name) or ""
+        if _NUMBER.fullmatch(value):
+            return float(value) <= 0
+    return False
 
 
 def _exactly(wait_ns: int, most_ms: int) -> tuple[int, int]:

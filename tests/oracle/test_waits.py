@@ -1,4 +1,5 @@
 import pytest
+from faultyruns import DONE, scenario, violated
 
 from oracle.policies import asked_ns, wait_range
 from simloop import ExponentialBackoff
@@ -44,3 +45,11 @@ def test_a_policy_allows_the_waits_from_full_jitter_to_none() -> None:
     assert wait_range(policy, 1, None, 0) == (NS_PER_S // 2, NS_PER_S)
     assert wait_range(policy, 9, None, 0) == (3 * NS_PER_S // 2, 3 * NS_PER_S)
     assert wait_range(policy, 9, failure(retry_after="7"), 0) == (7 * NS_PER_S, 7 * NS_PER_S)
+
+
+def test_a_summary_that_an_abort_has_stopped_is_not_judged_in_the_next_run() -> None:
+    played = scenario(
+        {"finish": "length"}, DONE, context={"over": [True]}, abort={"after": "text-delta"},
+        history=[{"user": ""}], then=["Go."], summaries=[{"say": "In short."}],
+    )  # fmt: skip
+    assert not violated(played)

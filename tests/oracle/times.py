@@ -283,7 +283,7 @@ _PARTS = (TextDelta, ReasoningDelta, ToolCallDelta, ToolCall)
     "A model call takes no longer than the timeouts for the first part and for the whole "
     "reply, and does not time out earlier.",
     "BUGS.md C12, B16",
-    sees=[*_PARTS, Finish, Error, StreamCut, Classified, Compaction],
+    sees=[Prompt, *_PARTS, Finish, Error, StreamCut, Classified, Compaction],
     needs=[Need.MACHINE],
 )
 def model_call_timeouts(subject: Subject) -> Watch:
@@ -303,6 +303,8 @@ def model_call_timeouts(subject: Subject) -> Watch:
             began_ns.setdefault(entry.request, entry.at_ns)
             continue
         number = next(reversed(facts.replies), 0)
+        if kind is Prompt:
+            judged = number  # a call that was open at the end of a run was stopped with it
         reply = facts.replies.get(number)
         if reply is None or number == judged:
             continue
