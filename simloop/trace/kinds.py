@@ -175,6 +175,10 @@ def _why_left(entry: entries.LeftBehind) -> str:
     place = entry.place or "a place without code of the agent"
     if entry.what == "session":
         return f"The prompt ends here, and the {entry.name} opened at {place} was never closed."
+    if entry.what == "coroutine":
+        return f"{entry.name} is called at {place} without `await`, so it does not run."
+    if entry.what == "transaction":
+        return f"A database is closed at {place}, and {entry.name} were not committed."
     if entry.what == "exception":
         return f"{entry.name} was raised at {place}, and no code of the agent looked at it."
     return f"The prompt ends here, and a {entry.what} goes on at {place}; nobody awaits it."

@@ -193,6 +193,9 @@ class AgentRecord:
     def loses(self, rows: int, place: str) -> None:
         self._record(entries.LeftBehind, "transaction", f"{rows} changed rows", writable(place))
 
+    def forgets(self, name: str, place: str) -> None:
+        self._record(entries.LeftBehind, "coroutine", writable(name), writable(place))
+
     def cancels(self, task: asyncio.Task[Any]) -> None:
         frame = sys._getframe(2)  # noqa: SLF001 - the code that calls `cancel`
         if is_of_simloop(frame) or SERVES.get():

@@ -528,3 +528,15 @@ def no_failure_unseen(subject: Subject, entry: entries.LeftBehind) -> str:
     if entry.what != "exception" or subject.facts.stop is not None:
         return ""
     return f"a task fails at {entry.place}, and no code looks at it: {entry.name:.80}"
+
+
+@of_agents(
+    "A coroutine that an agent makes is awaited.",
+    "asyncio, Detect never-awaited coroutines",
+    sees=[entries.LeftBehind],
+)
+def coroutines_awaited(_: Subject, entry: entries.LeftBehind) -> str:
+    """Without `await`, its work is not done, and no exception tells of that."""
+    if entry.what != "coroutine":
+        return ""
+    return f"{entry.name} is called at {entry.place} without `await`, so it does not run"

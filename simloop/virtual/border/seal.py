@@ -5,7 +5,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 
-from simloop.virtual.border import answers, certificates, refusals, thread_stand_ins
+from simloop.virtual.border import answers, certificates, coroutines, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
 from simloop.virtual.border.exchange import NameExchange
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
@@ -41,10 +41,11 @@ def _forget_temporary_names() -> None:
 
 
 _border = _Border(
-    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | _OF_DATABASES,
+    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | coroutines.FUNCTIONS
+    | _OF_DATABASES,
     answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + certificates.METHODS,
     kept_by=LISTS.real_clocks,
-    everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO,
+    everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO | coroutines.FUNCTIONS,
 )
 
 

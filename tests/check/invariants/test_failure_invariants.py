@@ -4,6 +4,7 @@ import pytest
 from msgspec import Raw
 from recording import Recording, returned, said
 
+from simloop.check.invariants.agents import coroutines_awaited
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outside import (
     changes_committed,
@@ -158,6 +159,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (services_not_pressed, pressed(1, retry_after="Thu, 01 Jan 2026 00:00:09 GMT"), "asks for 9"),
     (changes_committed, asked().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3"),
      "a database is closed at b.py:3 with 1 changed rows that are not committed"),
+    (coroutines_awaited, asked().add(entries.LeftBehind, "coroutine", "Bot.log", "b.py:3"),
+     "Bot.log is called at b.py:3 without `await`, so it does not run"),
     (no_sql_of_arguments, searched("it's", 'near "s": syntax error'), "for 'search' with"),
     (slow_programs_ended, given_up("It timed out."),
      "the program pytest -q goes on at the end of the run, and the model is told 'It timed out.'"),

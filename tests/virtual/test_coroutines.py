@@ -1,0 +1,73 @@
+"""A coroutine that a statement makes and drops is recorded, with its place."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from simloop import Scenario, Simulation, World
+from simloop.trace.entries import LeftBehind
+
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine")
+
+
+async def note() -> str:
+    return "noted"
+
+
+class Desk:
+    async def note(self) -> None:
+        """Note nothing."""
+
+
+async def _drops() -> None:
+    note()
+
+
+async def _drops_that_of_a_method() -> None:
+    Desk().note()
+
+
+async def _awaits() -> None:
+    await note()
+
+
+async def _keeps() -> None:
+    kept = note()
+    await asyncio.sleep(0)
+    await kept
+
+
+async def _closes() -> None:
+    note().close()
+
+
+@pytest.mark.parametrize(
+    ("does", "left"),
+    [
+        (_drops, [("note", "_drops")]),
+        (_drops_that_of_a_method, [("Desk.note", "_drops_that_of_a_method")]),
+        (_awaits, []),
+        (_keeps, []),
+        (_closes, []),
+    ],
+)
+def test_a_call_without_await_is_recorded(
+    does: Callable[[], Any], left: list[tuple[str, str]]
+) -> None:
+    async def agent(_: str, world: World) -> str:
+        await does()
+        return "Done."
+
+    found = Simulation(Scenario(prompt="Go."), loop=agent).run_unchecked().trace.entries
+    names = [(each.name, each.place) for each in found if isinstance(each, LeftBehind)]
+    assert [name for name, _ in names] == [name for name, _ in left]
+    for (_, place), (_, where) in zip(names, left, strict=True):
+        assert place.startswith("test_coroutines.py:")
+        assert place.endswith(f" in {where}")
+
+
+def test_outside_of_a_simulation_python_warns_of_it() -> None:
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        note()
