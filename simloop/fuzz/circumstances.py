@@ -17,12 +17,14 @@ from simloop.fuzz.offers import AskedObject, Offer
 from simloop.kernel.limits import Limits
 from simloop.messages import json_value
 from simloop.scenario.conversation import calls_of
+from simloop.scenario.expect import REST
 from simloop.scenario.people import Line, Then
 from simloop.scenario.programs import Program
 from simloop.scenario.programs import with_fault as with_program_fault
 from simloop.scenario.replies import Http, Pace, Reply, When, reply_of_fault
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
-from simloop.scenario.services import with_fault
+from simloop.scenario.services import Route, with_fault
+from simloop.virtual.clock.instants import SECOND_NS
 from simloop.world import faults
 from simloop.world.program_scripts import FILES
 
@@ -513,6 +515,7 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
 _SOON = "Thu, 01 Jan 2026 00:00:20 GMT"
 _OF_SERVICES: Mapping[str, tuple[int, Mapping[str, Any]]] = {
     "refuses": (4, {"status": 422, "json": {"detail": "refused"}}),
+    "knows the user no longer": (_STORM, {"status": 401}),
     "asks for a wait": (2, {"status": 429, "headers": {"retry-after": "7"}}),
     "asks for a wait until a date": (2, {"status": 429, "headers": {"retry-after": _SOON}}),
     "does not answer": (1, {"stall": "before-headers"}),
@@ -551,6 +554,14 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
                 for times in (1, 4):
                     act = _disturbed(key, name, fault, change, times)
                     yield Circumstance(f"{times} {fault.site} of {name}", act)
+    for name, routes in base.services.items():
+        first = [each.model_copy(update={"times": 1}) for each in routes if each.get]
+        down = Route(get=f"/{REST}", status=500, times=1)
+        act = _with_services(name, [*first, down, *routes])
+        yield Circumstance(f"{name} is down after the first request", act)
+        late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
+        act = _with_services(name, [Route(post=f"/{REST}", status=422, times=1), *late])
+        yield Circumstance(f"{name} refuses a POST, and is late with the others", act)
     of_post = partial(with_fault, of="post")  # a read before would use the fault up
     for name, fault in product(base.services, faults.SERVICE_FAULTS[1:]):
         if any(route.post for route in base.services[name]):
@@ -571,6 +582,10 @@ def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], Non
         draft.keys["models"] = {**known, name: changed}
 
     return act
+
+
+def _with_services(name: str, routes: list[Route]) -> Callable[[WorldDraft, int], None]:
+    return lambda draft, _: draft.keys.update(services={**draft.get("services"), name: routes})
 
 
 def _with_programs(name: str, answers: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:

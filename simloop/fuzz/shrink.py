@@ -92,8 +92,7 @@ def shrink(
         search.accept_any_end()
         search.plan_faults()
         unfinished = search.run()
-        if not unfinished:
-            search.let_it_end()
+        search.let_it_end()
         return Shrunk(search.scenario(), search.failure, search.runs, unfinished)
 
 

@@ -467,7 +467,7 @@ def message_names_cause(subject: Subject) -> Watch:
         elif type(entry) is Transition:
             hook = reasons[-1] if reasons else ""
         elif type(entry) is Hook:
-            reasons += [entry.detail] if entry.result != "ok" and entry.detail else []
+            reasons += [entry.detail or "unknown"] if entry.result != "ok" else []
         elif hook and entry.outcome is Outcome.FAILED:
             if hook not in entry.message:
                 return f"the user is told {entry.message!r:.80}, and the hook said {hook!r}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from oracle.ledger import ledger_of
 from simloop.check.invariants.decisions import closed_by
-from simloop.check.invariants.invariant import Watch, invariant
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.machines import counts_errors
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
@@ -13,8 +13,9 @@ from simloop.kernel.states import Finished
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
-from simloop.messages import FinishReason, Outcome, Queue
-from simloop.trace.entries import Transition
+from simloop.messages import FinishReason, Outcome, Queue, StopCause
+from simloop.trace.entries import Ended, Transition
+from simloop.virtual.clock.timeouts import GRACE_NS
 
 _OF_COUNTERS = {
     "total_steps": Outcome.MAX_STEPS,
@@ -83,6 +84,23 @@ def last_failures_counted(subject: Subject, entry: Transition) -> str:
     if is_reached and state.outcome is not Outcome.TOO_MANY_ERRORS and not state.limit:
         return f"the run ends as {state.outcome}, and error {run.error_count} is at the limit"
     return ""
+
+
+@invariant(
+    "A run that its time limit stops ends at once, whatever it waits for.",
+    "BUGS.md A14",
+    sees=[Ended],
+    needs=[Need.MACHINE],
+)
+def time_limits_end_runs_at_once(subject: Subject, entry: Ended) -> str:
+    """A design may let an abort wait for a reply or its tools, and never the time limit."""
+    stop, scenario = subject.facts.stop, subject.scenario
+    if stop is None or stop.cause is not StopCause.WALL_CLOCK:
+        return ""
+    tools = {} if scenario is None else scenario.tools
+    grace_ns = GRACE_NS + max((tool.outlives_cancel or 0 for tool in tools.values()), default=0)
+    late_ns = entry.at_ns - stop.at_ns
+    return f"the run ends {late_ns / 1e6:g} ms after its time limit" if late_ns > grace_ns else ""
 
 
 @invariant(

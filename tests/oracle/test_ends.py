@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from faultyruns import DONE, LOOK, misled, scenario, violated
+from faultyruns import DONE, LOOK, later, misled, scenario, violated
 
 from simloop import Limits, Scenario
 from simloop.kernel import effects
@@ -16,6 +16,7 @@ from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Outcome
+from simloop.trace.entries import Ended
 
 Advance = Callable[[Any, Run, Signal], Transition]
 
@@ -94,6 +95,13 @@ CASES = [
     ("options-are-kept", OneRound, Longer, scenario(LOOK, LOOK, DONE)),
     ("options-are-kept", ReactLoop, InTurn, scenario(LOOK, DONE)),
 ]  # fmt: skip
+
+
+def test_a_run_that_goes_on_after_its_time_limit_is_found() -> None:
+    slow = {"look": {"returns": "seen", "takes": "30s"}}
+    played = scenario(LOOK, DONE, tools=slow, limits={"max_wall_clock": "1s"})
+    assert not violated(played, loop="opencode")
+    assert "time-limits-end-runs-at-once" in violated(played, later(Ended, 20), loop="opencode")
 
 
 @pytest.mark.parametrize(("name", "right", "wrong", "played"), CASES)

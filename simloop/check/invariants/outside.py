@@ -11,7 +11,7 @@ from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of
 from simloop.check.invariants.tools import BROKEN, CHANGING, SOON_NS, described, tells
 from simloop.kernel.retry import retry_after_ns
-from simloop.messages import Fault, ToolMessage
+from simloop.messages import Fault, ToolMessage, json_value
 from simloop.trace.entries import (
     Ended,
     LeftBehind,
@@ -28,7 +28,7 @@ from simloop.trace.entries import (
     ToolStarted,
 )
 from simloop.trace.kinds import clock
-from simloop.virtual.clock.instants import EPOCH_NS
+from simloop.virtual.clock.instants import EPOCH_NS, SECOND_NS
 
 _WORK = (ProgramStarted, ProgramEnded, ServiceRequest, ServiceReply)
 _REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
@@ -36,6 +36,8 @@ _UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
 _UNKNOWN = frozenset({500, 502, 504})
 _LOST = frozenset({"lost", "timed-out", "refused"})
 _BROKEN_SERVICE = 500
+_REFUSED = 400
+_TRIES = 10
 _OF_TIMEOUTS = ("timeout", "timed", "too long", "too slow", "not end", "not finish", "gave up")
 
 
@@ -88,12 +90,73 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
                 uncertain.append(first)
         elif _is_change(subject, entry):
             sent[entry.number] = entry
-            tries = {_key(first) for first in uncertain if _what(first) == _what(entry)}
+            alike = [first for first in uncertain if _what(first)[1:] == _what(entry)[1:]]
+            # No other service knows the key.
+            tries = {_key(each) if each.service == entry.service else 0 for each in alike}
             replies = subject.facts.last_replies()
             calls = Counter(call.name for reply in replies for call in reply.calls)
             if _key(entry) not in tries and len(tries) >= max(calls.values(), default=1):
                 what = f"{entry.method} {entry.service}{entry.path}"
                 return f"{what} is sent again as request {entry.number} to a service"
+
+
+@of_agents(
+    "An Idempotency-Key belongs to one request, and its repetitions.",
+    "RFC draft-ietf-httpapi-idempotency-key-header, 2.5",
+    sees=[ServiceRequest],
+)
+def keys_used_once(_: Subject) -> Watch:
+    """A service answers a second one with what the first has done, or refuses it."""
+    made: dict[tuple[str, str], ServiceRequest] = {}
+    while True:
+        entry = yield
+        first = made.setdefault((entry.service, entry.once), entry) if entry.once else entry
+        if _what(first) != _what(entry):
+            return f"{described(entry)} has the Idempotency-Key of request {first.number}"
+
+
+@of_agents(
+    "A change at a service has ended when the model is told the result of its call.",
+    "BUGS.md D4, D8",
+    sees=[Prompt, StopRequested, ServiceRequest, ServiceReply, MainRequest],
+    begins=[ServiceRequest],
+)
+def changes_ended_before_their_answers(subject: Subject) -> Watch:
+    """Else the model asks for it again, beside the first one. One that takes too long may go on."""
+    under_way: dict[int, ServiceRequest] = {}
+    while True:
+        entry = yield
+        if type(entry) is ServiceRequest:
+            if entry.method in CHANGING and entry.service in (subject.mutating or ()):
+                under_way[entry.number] = entry
+        elif type(entry) is ServiceReply:
+            under_way.pop(entry.request, None)
+        elif type(entry) is not Request:
+            under_way = {}
+        elif under_way and subject.results:
+            texts = [message.text.lower() for message in subject.results.values()]
+            if not any(word in text for word in _OF_TIMEOUTS for text in texts):
+                first = min(under_way)
+                told = f"request {entry.number} tells the model of the result {texts[0]!r:.60}"
+                return f"{described(under_way[first])} is under way, and {told}"
+            under_way = {}
+
+
+@of_agents(
+    "An argument is quoted where it is a part of an address.",
+    "CWE-74, Injection",
+    sees=[ServiceRequest],
+)
+def arguments_quoted_in_paths(subject: Subject, entry: ServiceRequest) -> str:
+    """A text with a question mark reaches another address. A model may also write whole ones."""
+    calls = [call for reply in subject.facts.last_replies() for call in reply.calls]
+    for call in calls if "?" in entry.path else ():
+        given = json_value(call.arguments)
+        for text in given.values() if isinstance(given, dict) else ():
+            part = text.partition("#")[0] if isinstance(text, str) else ""
+            if "?" in part and "://" not in part and f"/{part}" in entry.path:
+                return f"{described(entry)} has the text {text!r:.60} of call {call.id!r} as it is"
+    return ""
 
 
 def _are_several(subject: Subject) -> bool:
@@ -167,7 +230,7 @@ def _what(request: ServiceRequest) -> tuple[str, str, str, str]:
 
 @of_agents(
     "An agent waits as long as a service asks before it sends a request again, and before a third "
-    "retry in any case.",
+    "retry in any case, and makes no ten retries in a row within a second each.",
     "BUGS.md A11, C1, C3",
     sees=[Request, ServiceRequest, ServiceReply],
     begins=[ServiceRequest],
@@ -180,15 +243,16 @@ def services_not_pressed(subject: Subject) -> Watch:
     sent: dict[int, ServiceRequest] = {}
     failed: dict[tuple[str, str, str, str], ServiceReply] = {}
     at_once: Counter[tuple[str, str, str, str]] = Counter()
+    soon: Counter[tuple[str, str, str, str]] = Counter()
     while True:
         entry = yield
         if type(entry) is Request:
             sent, failed = {}, {}
             at_once.clear()
+            soon.clear()
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
-            has_failed = entry.failure in _LOST or entry.status >= _BROKEN_SERVICE
-            if first is not None and (has_failed or entry.status == RATE_LIMIT):
+            if first is not None and (entry.failure in _LOST or entry.status >= _REFUSED):
                 failed[_what(first)] = entry
         else:
             sent[entry.number], what = entry, _what(entry)
@@ -199,6 +263,11 @@ def services_not_pressed(subject: Subject) -> Watch:
             least_ns = retry_after_ns(asked, EPOCH_NS + reply.at_ns) or 0
             waited_ns = entry.at_ns - reply.at_ns
             again = f"{described(entry)} is sent again as request {entry.number}"
+            soon[what] = soon[what] + 1 if waited_ns < SECOND_NS else 0
+            if soon[what] >= _TRIES:
+                return f"{again}: retry {soon[what]} in a row within a second"
+            if reply.status in range(_REFUSED, _BROKEN_SERVICE) and reply.status != RATE_LIMIT:
+                continue  # the agent may have a new token
             if waited_ns + NS_PER_MS < least_ns <= MINUTE_NS:
                 return (
                     f"{again} after {clock(waited_ns)}, and the service asks for {clock(least_ns)}"

@@ -41,7 +41,10 @@ def _forget_temporary_names() -> None:
 
 
 _border = _Border(
-    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | coroutines.FUNCTIONS
+    answers.FUNCTIONS
+    | thread_stand_ins.FUNCTIONS
+    | refusals.FUNCTIONS
+    | coroutines.FUNCTIONS
     | _OF_DATABASES,
     answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + certificates.METHODS,
     kept_by=LISTS.real_clocks,
