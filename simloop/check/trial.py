@@ -40,7 +40,7 @@ from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
 from simloop.trace.diff import first_difference
-from simloop.trace.entries import AnyEntry, Compaction
+from simloop.trace.entries import AnyEntry, Compaction, Request
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.border.output import Output
 from simloop.world.user_functions import UserError, describe
@@ -430,9 +430,19 @@ def run_again(verdict: Verdict) -> None:
         lines = ["two runs of the same scenario with the same seed differ"]
         found = first_difference(trace, again)
         lines += () if found is None else found.lines("first run", "second run")
+        lines += _told_otherwise(trace, again)
         lines += _apart(plan, trace.header.seed)
         reproduced = reproduce(plan, trace.header.seed)
         verdict.errors.append(errors.ReplayDiverged("\n".join(lines), reproduce=reproduced))
+
+
+def _told_otherwise(trace: LoopTrace, again: LoopTrace) -> Iterator[str]:
+    """Yield the first request in which the model is told something else."""
+    sent = [[e for e in each.entries if type(e) is Request] for each in (trace, again)]
+    for one, other in zip(*sent, strict=False):
+        if one.digest != other.digest:
+            yield f"the model is told something else in request #{one.number}"
+            return
 
 
 def _let_go(verdict: Verdict) -> None:

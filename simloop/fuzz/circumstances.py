@@ -251,6 +251,7 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         ("two calls the other way", {"call": several[::-1]}),
         ("a call and an unknown tool", {"call": [first, {"no_such_tool": {}}]}),
         ("text and two calls", {"say": "Let me see.", "call": several}),
+        ("a thought and a call", {"think": "Hm.", "call": first}),
         ("one tool twice", {"call": [first, offer.call(0, 1)]}),
         ("equal calls", {"call": [each for each in all_of_them for _ in range(2)]}),
         ("all tools", {"call": all_of_them}),

@@ -34,8 +34,8 @@ from simloop.trace.entries import AnyEntry
 from simloop.virtual.border.seal import kept_border
 
 _LOOK_S = 1.0
-PATIENCE_S = 30.0
-"""The real seconds after which a run is one that does not end."""
+PATIENCE_S = 60.0
+"""The real seconds after which a run is one that does not end, on a busy machine too."""
 OVERDUE = f"the run had not ended after {PATIENCE_S:.0f} s of real time"
 
 

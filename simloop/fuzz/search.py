@@ -140,7 +140,7 @@ _ELSEWHERE = 100
 _LOOKED_AT = 8
 """Goals are counted in one run of this many."""
 _OBJECTS = 50_000
-_SENT = ", request #"
+_SENT = "request #"
 """A difference of two runs that the model sees."""
 _SLOW_S = 0.5
 

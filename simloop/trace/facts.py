@@ -80,6 +80,7 @@ class Facts:
         self.earlier_replies = 0  # the first of them, in earlier runs
         self.paused: Sequence[ToolCall] = ()  # open when the run before was completed
         self.request: Request | None = None  # the newest main request
+        self.offers = False  # a request has offered tools
         self.previous: Request | None = None  # `before`, if it is of the same run
         self.before: Request | None = None  # the main request before it in its conversation
         self.kept = 0  # the messages at the start that `request` shares with `before`
@@ -140,11 +141,16 @@ class Facts:
             is_of_run = self.before is not None and self.before.number >= self._first
             self.previous = self.before if is_of_run else None
             self._newest, self.request, self.reply = request, request, reply
+            self.offers = self.offers or bool(request.tools)
             self.main_replies.append(reply)
             self._compare(entry, request)
             first = self.conversation_of[self.before.number] if self.before else entry.number
             self.conversation = self.conversation_of[entry.number] = reply.conversation = first
             self.conversations.add(first)
+
+    def lacks_tools(self, request: Request) -> bool:
+        """Return whether a request offers none, as for a summary, and others do."""
+        return self.offers and not request.tools
 
     def last_replies(self) -> list[ReceivedReply]:
         replies = self.main_replies[self.earlier_replies :]

@@ -117,7 +117,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
             failures[facts.conversation] = in_run, 0, unsure
             continue
         in_run, in_row = in_run + 1, in_row + 1
-        unsure += may_be_uncounted(facts, reply)
+        unsure += may_be_uncounted(facts, reply) or reply.finish is not None  # it is empty
         failures[facts.conversation] = in_run, in_row, unsure
         if not facts.goes_on or facts.added or not reply.is_closed:
             continue
@@ -190,6 +190,28 @@ def repeated_retries_wait(subject: Subject) -> Watch:
         if (count := at_once[facts.conversation]) >= AT_ONCE:
             failed = f"after request {reply.number} failed"
             return f"request {entry.number} is retry {count} in a row without a wait, {failed}"
+
+
+@of_agents(
+    "An agent that gives up does not wait before it does.",
+    "BUGS.md C1, C3",
+    sees=[entries.Request, entries.Sleep, entries.Ended],
+)
+def no_wait_before_giving_up(subject: Subject) -> Watch:
+    """The wait before a retry that is not made helps nobody. A stop may come during a wait."""
+    facts, wait = subject.facts, None
+    while True:
+        entry = yield
+        if type(entry) is entries.Sleep:
+            wait = entry
+        elif type(entry) is entries.Ended and wait is not None and facts.reply is not None:
+            has_waited = facts.reply.at_ns <= wait.at_ns <= entry.at_ns - wait.duration_ns
+            is_failure = entry.outcome is Outcome.FAILED and facts.reply.fault is not None
+            if has_waited and is_failure and facts.stop is None:
+                waits = f"the agent waits {clock(wait.duration_ns)} at {wait.place}"
+                return f"{waits}, and then fails without a further request"
+        else:
+            wait = None
 
 
 @of_agents(
@@ -364,7 +386,8 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     if not is_failed or facts.stop is not None or reply is None or facts.request is None:
         return ""
     limits, why = spent.limits, f"the run fails ({entry.message:.80})"
-    if spent.offers and not facts.request.tools and spent.steps < limits.max_steps:
+    is_last = spent.errors + spent.aside >= limits.max_error_count
+    if spent.offers and not facts.request.tools and spent.steps < limits.max_steps and not is_last:
         return f"{why} over a request without tools" if is_useless(reply) else ""
     if spent.may_be_at_limit:
         return ""

@@ -278,31 +278,38 @@ def services_not_pressed(subject: Subject) -> Watch:
 
 
 @of_agents(
-    "A program does not go on after the model is told that it took too long.",
-    "BUGS.md D4, D8",
-    sees=[Prompt, ProgramStarted, ProgramEnded, MainRequest, LeftBehind],
+    "A program does not go on after the model is told that it took too long, or after a stop.",
+    "BUGS.md C9, D4, D8",
+    sees=[Prompt, StopRequested, ProgramStarted, ProgramEnded, MainRequest, LeftBehind],
     begins=[ProgramStarted],
 )
 def slow_programs_ended(subject: Subject) -> Watch:
     """The model may start it again, beside the first one. A program in the background may go on."""
     running: dict[int, ProgramStarted] = {}
     given_up: dict[int, str] = {}
+    new: set[int] = set()  # those of the newest reply
     while True:
         entry = yield
         if type(entry) is ProgramStarted:
             running[entry.number] = entry
+            new.add(entry.number)
         elif type(entry) is ProgramEnded:
             running.pop(entry.program, None)
         elif type(entry) is Prompt:
-            running, given_up = {}, {}
+            running, given_up, new = {}, {}, set()
+        elif type(entry) is StopRequested:
+            given_up |= dict.fromkeys(new.intersection(running), "")
         elif type(entry) is Request:
+            new = set()
             texts = [message.text for message in subject.results.values()]
             if len(texts) == 1 and any(word in texts[0].lower() for word in _OF_TIMEOUTS):
                 given_up |= dict.fromkeys(running, texts[0])
         else:
             for number in [each for each in running if each in given_up]:
                 goes_on = f"{described(running[number])} goes on at the end of the run"
-                return f"{goes_on}, and the model is told {given_up[number]!r:.80}"
+                told = given_up[number]
+                why = f"the model is told {told!r:.80}" if told else "the user has stopped it"
+                return f"{goes_on}, and {why}"
 
 
 @of_agents(

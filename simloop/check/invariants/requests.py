@@ -143,7 +143,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
     facts, exact = subject.facts, subject.machine is not None
     waiting: list[str] = []  # queued messages that no request has contained yet
     prompt = newest = ""
-    is_first = offers = False
+    is_first = False
     while True:
         entry = yield
         kind = type(entry)
@@ -155,8 +155,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
         else:
             request = facts.request
             assert request is not None
-            offers = offers or bool(request.tools)
-            if offers and not request.tools and not exact:
+            if facts.lacks_tools(request) and not exact:
                 continue
             held = (facts.goes_on and not is_first) or any(
                 _holds(request, text, exact=exact) for text in (newest, *waiting)
@@ -235,10 +234,12 @@ def prompt_and_tools_kept(subject: Subject) -> Watch:
 def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     """A request for a summary offers no tools, and stands between two that do.
 
-    After an empty reply, an agent may drop messages, but has no summary to add.
+    After an empty reply, an agent may drop messages, but not all, and has no summary to add.
     """
     facts, said = subject.facts, set[str]()
     asked: SentRequest | None = None  # the newest request for a summary
+    offering: SentRequest | None = None  # the newest one with tools
+    run: object = None
     told: list[Message] = []  # what stands for a summary that failed before
     while True:
         entry = yield
@@ -248,24 +249,32 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         request, before = facts.sent[entry.number], facts.before
         if not request.tools:
             asked = request if asked or facts.is_aside or (before and before.tools) else None
+            run = facts.prompt
             continue
+        last, offering = offering, request
         reply = None if asked is None else facts.replies.get(asked.number)
         if asked is None or reply is None:
             continue
-        known, asked = {*asked.messages}.difference(told), None
+        history = () if last is None else last.messages
+        known, asked = {*asked.messages, *history}.difference(told), None
         users = (each for each in request.messages if type(each) is UserMessage)
-        new = [each for each in users if each not in known and each.text not in said]
+        new: list[Message] = [each for each in users if each not in known and each.text not in said]
+        if last is not None and last.system_prompt != request.system_prompt:
+            new.append(UserMessage(request.system_prompt))
         fault = reply.fault
         signs = () if fault is None else (str(fault.status or fault.code), fault.message)
         is_told = any(sign in each.text for each in new for sign in signs if sign)
         is_empty = reply.finish is not None and not (reply.text.strip() or reply.calls)
-        if not new or not (is_told or is_empty):
-            continue
-        if len(known.difference(request.messages)) > _LOST:
-            why = "failed" if is_told else "has no words"
-            text = new[0].text
-            return f"request {entry.number} has {text!r:.80} for its history: the summary {why}"
-        told += new
+        if new and (is_told or is_empty):
+            if len(known.difference(request.messages)) > _LOST:
+                why = "failed" if is_told else "has no words"
+                text = new[0].text
+                return f"request {entry.number} has {text!r:.80} for its history: the summary {why}"
+            told += new
+        elif len(history) > _LOST and known.isdisjoint(request.messages):
+            if run is facts.prompt and (fault is not None or is_empty):
+                return f"request {entry.number} has nothing of its history: the summary has failed"
+            asked = None
 
 
 @invariant(

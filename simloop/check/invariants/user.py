@@ -160,10 +160,10 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             is_first = True
             prompts.add(newest_prompt)
             newest_prompt = entry.text
-        elif is_first:
+        elif is_first and facts.request and not facts.lacks_tools(facts.request):
             is_first = False
             before, request = facts.before, facts.request
-            if before is None or request is None or len(before.messages) > _SHORT:
+            if before is None or facts.lacks_tools(before) or len(before.messages) > _SHORT:
                 continue
             reply = facts.replies.get(before.number)
             if reply is not None and len(reply.calls) > _SHORT:

@@ -7,7 +7,7 @@ because agents meet these refusals when they lose a result.
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -36,7 +36,8 @@ class AnthropicMessages(replies.WireFormat):
     def read(self, request: HttpRequest) -> WireRequest:
         body = payload.body_of(request)
         try:
-            return _read(body, asks_size=request.path.endswith("/count_tokens"))
+            asks_size = request.path.endswith("/count_tokens")
+            return _read(body, self.storage.thoughts, asks_size=asks_size)
         except WrongRequest as wrong:  # the provider writes places with dots alone
             key = re.sub(r"\[(\d+)\]", r".\1", wrong.key)
             raise WrongRequest(key, wrong.message, wrong.code) from None
@@ -98,7 +99,7 @@ _TYPES = {words.type for words in _ERRORS.values()}
 _refused = partial(payload.refusal, "anthropic")
 
 
-def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
+def _read(body: JsonObject, thoughts: Container[object], *, asks_size: bool) -> WireRequest:
     model = payload.model_of(body)
     if not asks_size and not isinstance(body.get("max_tokens"), int):
         raise _refused("length", key="max_tokens")
@@ -121,6 +122,8 @@ def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
     if not messages:
         raise _refused("no messages", key="messages")
     _check_calls(given)
+    if payload.object_at(body, "thinking", "").get("type") == "enabled":
+        _check_thoughts(given, thoughts)
     tools = payload.tools_of(body, (None, "custom"), "input_schema")
     config = payload.object_at(body, "output_config", "")
     form = payload.object_at(config, "format", "output_config")
@@ -183,6 +186,17 @@ def _check_calls(given: Sequence[tuple[str, JsonObject]]) -> None:
         _check_answers(open_ids, [str(one.get("tool_use_id")) for _, one in first], place)
         open_ids = []
     _check_answers(open_ids, [], place)
+
+
+def _check_thoughts(given: Sequence[tuple[str, JsonObject]], thoughts: Container[object]) -> None:
+    """Raise WrongRequest if the thought before calls that are answered now is left out."""
+    calling, answering = ([], [], *(blocks for _, blocks, _ in _turns(given)))[-2:]
+    ids = [block.get("id") for _, block in _of_type(calling, "tool_use")]
+    if not any(each in thoughts for each in ids) or not _of_type(answering, "tool_result"):
+        return
+    key, first = calling[0]
+    if first.get("type") not in ("thinking", "redacted_thinking"):
+        raise _refused("no thought", first.get("type"), key=f"{key}.type")
 
 
 def _turns(given: Sequence[tuple[str, JsonObject]]) -> Iterator[tuple[bool, _Blocks, str]]:
@@ -279,7 +293,9 @@ class _MessageEncoder(replies.BlockEncoder):
         yield _event("message_stop", {})
 
     def _ending(self) -> JsonObject:
-        finish = self.finish
+        finish, blocks = self.finish, self.blocks
+        if blocks and blocks[0].kind == "reasoning":
+            self.form.storage.thoughts |= {each.call_id: "" for each in blocks}
         word = None if finish is None else replies.finish_word("anthropic", finish)
         ending = {"stop_reason": word, "stop_sequence": None}
         if word != REFUSAL:

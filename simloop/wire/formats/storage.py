@@ -43,6 +43,7 @@ class Storage:
         self._readers: dict[str, Any] = {}  # of the items before a response, for one that goes on
         self._output: dict[str, JsonObject] = {}  # items by their ids
         self._same: dict[str, JsonObject] = {}  # one item for each text: agents repeat them all
+        self.thoughts: dict[Any, str] = {}  # by the item, or the call, that came behind a thought
 
     def turn(self, body: JsonObject) -> Turn:
         """Return the items of a request to `/responses`. Raises WrongRequest."""
@@ -58,11 +59,21 @@ class Storage:
             response, seen = self.responses[previous]
             before = (*seen, *response["output"])
         given = tuple(map(self._referred, items_of(body, "input")))
+        known = {each.get("id") for each in (*before, *given)} if self.thoughts else ()
+        for item in given if self.thoughts else ():
+            thought = self.thoughts.get(item.get("id"))
+            if thought is not None and thought not in known:
+                raise _refused("no thought", item["id"], item.get("type"), thought, key="input")
         is_kept, reader = body.get("store") is not False, self._readers.pop(previous, None)
         return Turn(before, given, previous, conversation, is_kept, reader)
 
     def keep(self, turn: Turn, response: JsonObject) -> None:
-        output = response["output"]
+        output, thought = response["output"], ""
+        for item in output:
+            if item["type"] == "reasoning":
+                thought = item["id"]
+            elif thought:
+                self.thoughts[item["id"]] = thought
         if turn.is_kept:
             seen = (self._same.setdefault(json.dumps(one), one) for one in turn.given)
             self.responses[response["id"]] = response, (*turn.before, *seen)

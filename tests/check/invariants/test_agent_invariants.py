@@ -1,3 +1,4 @@
+import copy
 from itertools import product
 from typing import Any
 
@@ -19,6 +20,7 @@ from simloop.check.invariants.agents import (
     no_lock_held_while_waiting,
     no_mistake_in_the_code,
     no_retry_of_permanent_failure,
+    no_wait_before_giving_up,
     repeated_retries_wait,
     retry_after_respected,
 )
@@ -32,7 +34,7 @@ from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Fault, FinishReason, Message, Outcome, UserMessage
 from simloop.scenario.expect import Expect
-from simloop.trace.entries import Error, LeftBehind, LockHeld, LoopBlocked, ToolCallDelta
+from simloop.trace.entries import Error, LeftBehind, LockHeld, LoopBlocked, Sleep, ToolCallDelta
 from simloop.world.user_functions import describe
 
 GO = UserMessage("Go.")
@@ -54,6 +56,11 @@ def failing(times: int, wait_s: float) -> Recording:
     for _ in range(times):
         run.failed().after(wait_s).request([GO])
     return run
+
+
+def waiting(passed_s: float) -> Recording:
+    """A run whose agent begins to wait for 8 s after a failure, and so many seconds pass."""
+    return asked().failed().add(Sleep, 8 * 10**9, "bot.py:9 in ask").after(passed_s)
 
 
 def given_up(times: int) -> Recording:
@@ -142,6 +149,8 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (repeated_retries_wait, failing(3, 0),
      "is retry 3 in a row without a wait, after request 3 failed"),
     (no_retry_of_permanent_failure, asked().failed(401).after(9).request([GO]), "(status 401)"),
+    (no_wait_before_giving_up, waiting(8).ended(FAILED),
+     "the agent waits 8.000s at bot.py:9 in ask, and then fails without a further request"),
     (no_failure_after_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
     (event_loop_not_blocked, asked().after(2).add(LoopBlocked, 2 * 10**9, "mine.py:3 in look"),
      "blocks the event loop for 2.000s at mine.py:3 in look"),
@@ -269,6 +278,23 @@ def test_a_status_that_passes_goes_before_a_code_that_no_provider_sends_with_it(
 ) -> None:
     run = asked().add(Error, 1, Fault("too long", code=code, status=status)).request([GO])
     assert bool(run.found(no_retry_of_permanent_failure, declaring())) is is_found
+
+
+@in_cases([
+    waiting(8).request([GO]).failed().ended(FAILED),
+    waiting(2).ended(FAILED),
+    waiting(8).stop().ended(FAILED),
+    waiting(8).ended(),
+])  # fmt: skip
+def test_a_wait_that_something_follows_is_none_before_giving_up(run: Recording) -> None:
+    assert run.found(no_wait_before_giving_up) == []
+
+
+def test_an_empty_reply_may_be_a_failure_for_the_backoff_or_not() -> None:
+    run = asked().finish().request([GO, GO]).failed()
+    for wait_s in (1, 2):
+        again = copy.deepcopy(run).after(wait_s).request([GO, GO])
+        assert again.found(agent_backoff_matches_policy, declaring()) == []
 
 
 def test_a_request_of_another_conversation_is_no_retry() -> None:

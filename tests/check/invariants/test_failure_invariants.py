@@ -7,8 +7,11 @@ from recording import Recording, returned, said
 from simloop.check.invariants.agents import coroutines_awaited
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outside import (
+    arguments_quoted_in_paths,
     changes_committed,
+    changes_ended_before_their_answers,
     failed_programs_told,
+    keys_used_once,
     no_changes_for_broken_replies,
     no_sql_of_arguments,
     refused_changes_not_repeated,
@@ -49,6 +52,7 @@ SUMMED: list[Message] = [
 ]
 
 FAILED = UserMessage("Before: error 503")
+BANK = "https://b.example"
 
 
 def asked(system_prompt: str = "") -> Recording:
@@ -94,6 +98,36 @@ def pressed(
     return run
 
 
+def stopped_amid(*, ends: bool) -> Recording:
+    """A stop amid a program for the newest call, and beside one that an earlier call began."""
+    run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("serve",))
+    run.request([*CALLED, returned("a")]).replied("", "b")
+    run.add(entries.ProgramStarted, 2, ("pytest", "-q")).stop()
+    if ends:
+        run.add(entries.ProgramEnded, 2, -9)
+    return run.add(entries.LeftBehind, "program", "serve", "bot.py:9 in look")
+
+
+def under_way(text: str, *, ends: bool = False) -> Recording:
+    """A change that a service has not answered when the model is told of it."""
+    run = asked().replied("", "a").add(entries.ServiceRequest, 1, BANK, "POST", "/b", "{}")
+    if ends:
+        run.add(entries.ServiceReply, 1, 200)
+    return sent(run, text)
+
+
+def keyed(*keys: str, body: str = "{}") -> Recording:
+    run = asked().replied("", "a")
+    for number, key in enumerate(keys, 1):
+        run.add(entries.ServiceRequest, number, BANK, "POST", "/b", body * number, key)
+    return run
+
+
+def addressed(path: str, text: str = "a/b?c=d#e") -> Recording:
+    run = asked().call("a", f'{{"name": "{text}"}}').finish()
+    return run.add(entries.ServiceRequest, 1, BANK, "GET", path)
+
+
 def given_up(text: str, *, ends: bool = False) -> Recording:
     run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("pytest", "-q"))
     if ends:
@@ -135,6 +169,15 @@ def ordered(given: str, ran: str) -> Recording:
     return run.call("a", given, "pay").finish().started("a", ran, "pay")
 
 
+def forgotten(*kept: Message, words: str | None = None) -> Recording:
+    """A second prompt, before which a conversation is to be summed up."""
+    run = asked().replied("", "a").request(SUMMED[:3]).replied("", "b").request(SUMMED[:5])
+    run.replied("Done.").ended(text="Done.").prompt("More.")
+    run.request([UserMessage("Sum up: all of it")], tools=[])
+    run = run.failed(503) if words is None else run.replied(words)
+    return run.request([*kept, UserMessage("More.")])
+
+
 def again(*messages: Message, text: str = "Done.") -> Recording:
     run = asked().replied(text).ended(text=text).prompt("More.")
     return run.request([*messages, UserMessage("More.")])
@@ -157,6 +200,15 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (services_not_pressed, pressed(1, retry_after="7"),
      "request 2 after 1.000s, and the service asks for 7.000s"),
     (services_not_pressed, pressed(1, retry_after="Thu, 01 Jan 2026 00:00:09 GMT"), "asks for 9"),
+    (services_not_pressed, pressed(*[0.5] * 10, status=401), "retry 10 in a row within a second"),
+    (slow_programs_ended, stopped_amid(ends=False),
+     "the program pytest -q goes on at the end of the run, and the user has stopped it"),
+    (changes_ended_before_their_answers, under_way("It failed."),
+     "is under way, and request 2 tells the model of the result 'it failed.'"),
+    (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
+    (arguments_quoted_in_paths, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
+    (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
+    (no_failure_in_place_of_the_history, forgotten(words=""), "nothing of its history"),
     (changes_committed, asked().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3"),
      "a database is closed at b.py:3 with 1 changed rows that are not committed"),
     (coroutines_awaited, asked().add(entries.LeftBehind, "coroutine", "Bot.log", "b.py:3"),
@@ -185,7 +237,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
 def test_a_failure_that_is_hidden_or_filled_up_is_found(
     invariant: Invariant, run: Recording, why: str
 ) -> None:
-    (found,) = run.found(invariant, Subject(is_instance=True))
+    (found,) = run.found(invariant, Subject(is_instance=True, mutating=[BANK]))
     assert why in found
 
 
@@ -212,6 +264,16 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (services_not_pressed, pressed(0, 1, 0, 0)),
     (services_not_pressed, pressed(0, 0, 0, calls=("a", "b"))),
     (services_not_pressed, pressed(7, retry_after="7")),
+    (services_not_pressed, pressed(*[0.5] * 9, status=401)),
+    (services_not_pressed, pressed(*[2] * 12, status=404)),
+    (slow_programs_ended, stopped_amid(ends=True)),
+    (changes_ended_before_their_answers, under_way("It is done.", ends=True)),
+    (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),
+    (keys_used_once, keyed("k", "l")),
+    (keys_used_once, keyed("", "")),
+    (keys_used_once, keyed("k", "k", body="")),
+    (arguments_quoted_in_paths, addressed("/users/a%2Fb%3Fc=d%23e")),
+    (arguments_quoted_in_paths, addressed("/fetch?url=http://x/y?z", "http://x/y?z")),
     (services_not_pressed, pressed(9, retry_after="soon")),
     (services_not_pressed, pressed(9, retry_after="90")),
     (changes_committed, asked().add(entries.LeftBehind, "task", "t", "b.py:3")),
@@ -228,6 +290,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
      asked("Be kind.").replied("", "a").request([*CALLED, returned("a")], tools=[])),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: x"), GO], words="x")),
     (no_failure_in_place_of_the_history, summed(SUMMED[:5], fails=True)),
+    (no_failure_in_place_of_the_history, forgotten(*SUMMED[3:5])),
+    (no_failure_in_place_of_the_history, forgotten(UserMessage("In short."), words="In short.")),
     (no_failure_in_place_of_the_history, summed([FAILED, *SUMMED[1:5]], fails=True)),
     (no_failure_in_place_of_the_history, summed([GO, *SUMMED[3:5]])),
     (conversation_kept_between_prompts, again(GO, AssistantMessage("Done."))),
@@ -239,7 +303,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
 def test_a_failure_that_is_told_or_left_out_is_not_found(
     invariant: Invariant, run: Recording
 ) -> None:
-    assert run.found(invariant, Subject(is_instance=True)) == []
+    assert run.found(invariant, Subject(is_instance=True, mutating=[BANK])) == []
 
 
 def test_a_function_may_begin_a_new_conversation_with_every_prompt() -> None:

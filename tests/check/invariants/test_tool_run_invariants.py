@@ -256,7 +256,8 @@ def test_a_call_that_the_engine_has_renamed_was_offered_under_its_new_id() -> No
     assert run.started("a").started("a#2").found(only_offered_tools_run, of_machine()) == []
 
 
-PAYS = Subject(mutating={"look", "https://shop.example"})
+OTHER = "https://pay.example"
+PAYS = Subject(mutating={"look", "https://shop.example", OTHER})
 
 
 def twice(*, again: str = "b", more: Sequence[str] = ()) -> Recording:
@@ -364,6 +365,9 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
      sends().sends(1, "timed-out", once="k").sends(2, once="other"), PAYS, "sent again"),
     (uncertain_changes_not_repeated, sends().sends(1, "closed", once="k").sends(2), PAYS,
      "sent again"),
+    (uncertain_changes_not_repeated,
+     sends().sends(1, "lost", once="k").sends(2, once="k", service=OTHER), PAYS,
+     "POST https://pay.example/pay is sent again as request 2"),
     (uncertain_changes_not_repeated,
      sends().sends(1, "lost", method="DELETE").sends(2, body="2").sends(3, method="DELETE"), PAYS,
      "DELETE https://shop.example/pay is sent again as request 3"),

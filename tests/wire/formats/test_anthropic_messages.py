@@ -3,15 +3,18 @@
 from typing import Any
 
 import pytest
-from anthropicrequests import text, use
+from anthropicrequests import result, says, text, use
+from anthropicrequests import sent as anthropic
 from wirereading import (
     CALL,
     MODEL,
     OTHER,
+    USER,
     data,
     streamed,
     whole,
 )
+from wirereading import sent as http
 
 from simloop.messages import (
     Finish,
@@ -25,6 +28,7 @@ from simloop.messages import (
     Usage,
 )
 from simloop.wire.formats.anthropic_messages import AnthropicMessages
+from simloop.wire.formats.wire_format import WrongRequest
 from simloop.world.wire_options import WireOptions
 
 CLAUDE = AnthropicMessages()
@@ -188,3 +192,36 @@ def test_a_whole_reply_has_its_blocks_in_order() -> None:
 def test_the_arguments_of_a_whole_reply_are_an_object(part: Part, value: Any) -> None:
     (block,) = whole(CLAUDE, [part, CALLS])["content"]
     assert block["input"] == value
+
+
+ENABLED = {"thinking": {"type": "enabled", "budget_tokens": 1_024}}
+
+
+def thought_over(form: AnthropicMessages) -> dict[str, Any]:
+    """Return what the model says: a thought, and then a call."""
+    said = whole(form, [ReasoningDelta("Hm"), ToolCallPart(CALL), CALLS])
+    return {"role": "assistant", "content": said["content"]}
+
+
+def test_the_thought_before_calls_that_are_answered_comes_with_them() -> None:
+    form = AnthropicMessages()
+    reply, answer = thought_over(form), says(result(CALL))
+    form.read(http(anthropic(USER, reply, answer, **ENABLED), form.name))
+    bare = {**reply, "content": reply["content"][1:]}
+    with pytest.raises(WrongRequest) as refused:
+        form.read(http(anthropic(USER, bare, answer, **ENABLED), form.name))
+    assert refused.value.key == "messages.1.content.0.type"
+    assert refused.value.message.startswith(
+        "Expected `thinking` or `redacted_thinking`, but found `tool_use`."
+    )
+
+
+def test_a_thought_may_be_left_out_where_none_is_asked_for_or_there_was_none() -> None:
+    form = AnthropicMessages()
+    reply, answer = thought_over(form), says(result(CALL))
+    bare = {**reply, "content": reply["content"][1:]}
+    form.read(http(anthropic(USER, bare, answer), form.name))
+    later = {"role": "assistant", "content": [text("It is 42.")]}
+    form.read(http(anthropic(USER, bare, answer, later, USER, **ENABLED), form.name))
+    other = AnthropicMessages()
+    other.read(http(anthropic(USER, bare, answer, **ENABLED), other.name))

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from simloop.wire.formats.storage import Storage, named
+from simloop.wire.formats.wire_format import WrongRequest
 
 ASKED = {"role": "user", "content": "Hi"}
 
@@ -35,3 +38,32 @@ def test_an_item_that_each_request_repeats_is_kept_once() -> None:
     kept(storage, 1)
     kept(storage, 2, input=[{**ASKED}])
     assert storage.response("resp_1")[1][0] is storage.response("resp_2")[1][0]
+
+
+THOUGHT = {"type": "reasoning", "id": "rs_1_0", "summary": []}
+CALL = {"type": "function_call", "id": "fc_1_1", "call_id": "a", "name": "look", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "a", "output": "seen"}
+
+
+def thinking(*, store: bool = False) -> Storage:
+    storage = Storage()
+    turn = storage.turn({"input": [ASKED], "store": store})
+    storage.keep(turn, {"id": "resp_1", "output": [THOUGHT, CALL]})
+    return storage
+
+
+def test_a_call_is_sent_back_with_the_thought_before_it() -> None:
+    with pytest.raises(WrongRequest) as refused:
+        thinking().turn({"input": [ASKED, CALL, RESULT]})
+    assert str(refused.value.message) == (
+        "Item 'fc_1_1' of type 'function_call' was provided without its required 'reasoning' item: "
+        "'rs_1_0'."
+    )
+
+
+def test_a_call_without_its_id_needs_no_thought_nor_one_that_goes_on_from_a_response() -> None:
+    nameless = {key: value for key, value in CALL.items() if key != "id"}
+    for given in ([ASKED, THOUGHT, CALL, RESULT], [ASKED, nameless, RESULT]):
+        assert thinking().turn({"input": given}).given == (*given,)
+    turn = thinking(store=True).turn({"input": [RESULT], "previous_response_id": "resp_1"})
+    assert turn.before[-1] == CALL
