@@ -105,6 +105,10 @@ _SETTINGS = frozenset(alphabet.FEATURES)
 _TOOL = 3
 """The number by which Hypothesis watches lines from Python 3.12 on."""
 _ANY_UNUSED = Expect(unused=CountBounds(min=0))
+_POLICIES: dict[Any, str] = {
+    ExponentialBackoff: "retry", Compaction: "compaction", ToolExecution: "tool_execution",
+    HookExecution: "hook_execution", HookIsolation: "hook_isolation",
+}  # fmt: skip
 
 
 def replies() -> st.SearchStrategy[Reply]:
@@ -131,12 +135,6 @@ def limits() -> st.SearchStrategy[Limits]:
     """Return the strategy of limits: small ones and the defaults."""
     draw = alphabet.values_for
     return _part(lambda choices: Limits(**draw(choices, "limits"), **draw(choices, "timeouts")))
-
-
-_POLICIES: dict[Any, str] = {
-    ExponentialBackoff: "retry", Compaction: "compaction", ToolExecution: "tool_execution",
-    HookExecution: "hook_execution", HookIsolation: "hook_isolation",
-}  # fmt: skip
 
 
 def policies(kind: type[T]) -> st.SearchStrategy[T]:

@@ -36,6 +36,10 @@ from simloop.world.user_functions import UserFunction
 from simloop.world.user_port import Cancellation
 
 RealClock: TypeAlias = Callable[[], int]
+_A_HOOK = (
+    "write module:attribute for a hook or for Hooks; the module is looked up in the current folder "
+    "and among the installed packages"
+)
 _PATIENT = HookIsolation(timeout_ms=86_400_000)
 """A hook may wait for a day of virtual time. Real time does not depend on the length of it."""
 _CALL = messages.ToolCall("call-1", "read_file", '{"path": "README.md"}')
@@ -87,12 +91,6 @@ class Passages:
                 raise ScenarioError(message, key="hook", hint=hint)
         record.clear()
         return took_ns
-
-
-_A_HOOK = (
-    "write module:attribute for a hook or for Hooks; the module is looked up in the current folder "
-    "and among the installed packages"
-)
 
 
 class GivenHook(NamedTuple):

@@ -20,6 +20,8 @@ AFTER_LLM_CALL = "after_llm_call"
 BEFORE_TOOL_CALL = "before_tool_call"
 AFTER_TOOL_CALL = "after_tool_call"
 POINTS = (BEFORE_LLM_CALL, AFTER_LLM_CALL, BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
+HookList = Iterable[Callable[..., Any] | UserFunction]
+Callback: TypeAlias = Callable[..., Any] | None
 
 
 class Blockable:
@@ -195,10 +197,6 @@ def apart(given: HookInput) -> HookInput:
     else:
         own.arguments = deepcopy(own.arguments)
     return own
-
-
-HookList = Iterable[Callable[..., Any] | UserFunction]
-Callback: TypeAlias = Callable[..., Any] | None
 
 
 class Hooks:

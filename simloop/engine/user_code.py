@@ -27,6 +27,13 @@ from simloop.virtual.clock.timeouts import NS_PER_MS, Timeout
 from simloop.world.user_functions import UserError, UserFunction, describe, keep, message_of
 from simloop.world.user_port import Cancellation
 
+HookFailure: TypeAlias = tuple[str, str, str]
+"""What a function of the user did, the detail of its failure, and the message of that."""
+_CANCELLED: HookFailure = ("failed", "CancelledError", "CancelledError")  # by itself (bug D4)
+_AtToolCall = BeforeToolCall | AfterToolCall
+Rest: TypeAlias = Coroutine[Any, Any, None] | None
+"""The rest of some work; None if it waits for nothing, so that it costs no coroutine."""
+
 
 class UserCode(Struct, eq=False):
     """Runs hooks and callbacks under one isolation policy, and records what they did."""
@@ -115,7 +122,7 @@ class UserCode(Struct, eq=False):
 
     async def _wait(
         self, kind: str, user: UserFunction, started: Started, accept: Callable[[], None]
-    ) -> "HookFailure | None":
+    ) -> HookFailure | None:
         start_ns = self.loop.now_ns
         try:
             with Timeout.after(self.loop, self._isolation.timeout_ms) as timeout:
@@ -134,15 +141,9 @@ class UserCode(Struct, eq=False):
         late = f"took longer than {(timeout.when_ns - start_ns) // NS_PER_MS} ms"
         return "timed-out", late, late
 
-    def _failed(self, kind: str, user: UserFunction, error: Exception) -> "HookFailure":
+    def _failed(self, kind: str, user: UserFunction, error: Exception) -> HookFailure:
         keep(self.raised, f"the {kind} {user.name}", error)
         return "failed", describe(error), message_of(error) or type(error).__name__
-
-
-HookFailure: TypeAlias = tuple[str, str, str]
-"""What a function of the user did, the detail of its failure, and the message of that."""
-_CANCELLED: HookFailure = ("failed", "CancelledError", "CancelledError")  # by itself (bug D4)
-_AtToolCall = BeforeToolCall | AfterToolCall
 
 
 def _nothing() -> None:
@@ -191,10 +192,6 @@ def _decide(given: HookInput, inputs: list[HookInput]) -> None:
     if isinstance(given, _AtToolCall) and not _is_decided(given):
         failures = [own.failure for own in inputs if isinstance(own, _AtToolCall)]
         given.failure = next(filter(None, failures), "")
-
-
-Rest: TypeAlias = Coroutine[Any, Any, None] | None
-"""The rest of some work; None if it waits for nothing, so that it costs no coroutine."""
 
 
 async def finished(rest: Rest) -> None:

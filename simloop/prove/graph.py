@@ -21,6 +21,8 @@ Arrow = tuple[Signal, int]
 """A signal, and the node that it leads to."""
 Parent = tuple[int, Signal]
 """The node before a node, and the signal from there."""
+Came = dict[int, tuple[int, Signal, bool]]
+"""For each node of a search: the node and the signal before it, and whether the search began so."""
 Weigh = Callable[[tuple[Effect, ...]], int]
 
 _FROM_OUTSIDE = frozenset((*ENDINGS, signals.HookFailed(), signals.CallBlocked()))
@@ -75,10 +77,6 @@ class Graph(Struct):
 
     def __len__(self) -> int:
         return len(self.runs)
-
-
-Came = dict[int, tuple[int, Signal, bool]]
-"""For each node of a search: the node and the signal before it, and whether the search began so."""
 
 
 def way_back(came: Came, node: int) -> tuple[int, tuple[Arrow, ...]]:

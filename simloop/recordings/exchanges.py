@@ -34,6 +34,8 @@ from simloop.world.wire_options import WireOptions
 _STATUSES, _FIRST_OF_NO_SUCCESS = range(200, 600), 300
 _MOST_OF_A_BODY = 10_000
 _LOST: Mapping[str, Any] = {"lost": "before-headers"}
+_Told = tuple[Mapping[str, Any], AssistantMessage | None]
+"""A reply as the keys of a reply of a script, and its message if it has not failed."""
 
 
 class HttpExchange(Struct):
@@ -115,10 +117,6 @@ def pace_of(began_ns: int | None, came_ns: int | None) -> dict[str, Any]:
     took_ns = 0 if began_ns is None or came_ns is None else came_ns - began_ns
     in_time = MS <= took_ns < LONGEST_NS
     return {"pace": {"first_part": format_duration(took_ns // MS * MS)}} if in_time else {}
-
-
-_Told = tuple[Mapping[str, Any], AssistantMessage | None]
-"""A reply as the keys of a reply of a script, and its message if it has not failed."""
 
 
 def _reply(form: WireFormat, exchange: HttpExchange, read: WireRequest, storage: Storage) -> _Told:

@@ -29,6 +29,7 @@ _MOST_EVENTS = 5_000_000
 _GZIP = b"\x1f\x8b"
 _START = re.compile(rb"\n[\x1e, ]*[\[{]")
 _TOO_LONG = "split it, or import the sessions that matter"
+_WHOLE = "import the file as the recorder has written it"
 _TOLD_EACH = 1_000
 MS, _NS_PER_S = 10**6, 10**9
 _LATEST_NS = 3_000_000_000 * _NS_PER_S
@@ -121,9 +122,6 @@ class RecordingFile:
             line = 0 if mark is None else mark.line + 1
             told = problem if type(error) is yaml.MarkedYAMLError else f"this is no YAML: {problem}"
             raise self.fail(told, line, _WHOLE) from None
-
-
-_WHOLE = "import the file as the recorder has written it"
 
 
 def _json(data: bytes) -> Any:

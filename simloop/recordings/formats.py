@@ -30,6 +30,7 @@ class RecordingFormat(NamedTuple):
 
 
 _LOOKED_AT = 20_000
+_SESSION, _SIDE = re.compile(r'"sessionId": ?"([^"]+)'), re.compile(r'"isSidechain": ?(true)?')
 
 _ROWS: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 FORMATS = tuple(RecordingFormat(*row) for row in _ROWS)
@@ -57,9 +58,6 @@ def grouped(paths: Sequence[Path]) -> list[list[Path]]:
         if path not in groups:
             groups[mains[names[path]]].append(path)
     return list(groups.values())
-
-
-_SESSION, _SIDE = re.compile(r'"sessionId": ?"([^"]+)'), re.compile(r'"isSidechain": ?(true)?')
 
 
 def read_recording(

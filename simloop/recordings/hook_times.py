@@ -37,13 +37,11 @@ def hook_times(paths: Iterable[Path]) -> tuple[HookTimes, int]:
 def _hooks_in(line: Any) -> Iterator[tuple[str, str, int, bool]]:
     """Yield the point, the hook, the time, and whether it is in a summary of calls."""
     entry = {**mapping(line, "payload.run"), **mapping(line, "attachment")}
-    event, hook = word(entry, "hookEvent", "event_name"), word(entry, *_NAMES)
+    event = word(entry, "hookEvent", "event_name")
+    hook = word(entry, "command", "hookName", "source_path", "id")
     own = event, hook, entry.get("durationMs", entry.get("duration_ms")), False
     ends = map(mapping, items(line, "hookInfos"))
     summed = (("Stop", word(each, "command"), each.get("durationMs"), True) for each in ends)
     for event, hook, took_ms, is_summary in (own, *summed):
         if event and hook and isinstance(took_ms, int | float):
             yield event, hook, time_ns(took_ms, MS) or 0, is_summary
-
-
-_NAMES = ("command", "hookName", "source_path", "id")

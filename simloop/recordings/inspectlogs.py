@@ -32,12 +32,9 @@ def read(file: RecordingFile, recording: Recording) -> None:
             events = items(sample, "events", "transcript.events")
             held = [items(sample, "events_data.messages"), events]
             pool, events = _whole(file, sample, held)
-            told = [each for each in map(mapping, events) if each.get("event") in _KINDS]
+            told = [each for each in map(mapping, events) if each.get("event") in ("model", "tool")]
             spans = [_span({**each, "input": _input(each, pool)}, recording) for each in told]
     add_spans(recording, spans, _HINT)
-
-
-_KINDS = ("model", "tool")
 
 
 def _zipped(file: RecordingFile) -> Iterator[Any]:

@@ -12,6 +12,7 @@ _SECRETS = tuple((kind, re.compile(words, re.DOTALL), signs) for kind, words, *s
 _ADDRESS = r"\b[\w.+-]{1,64}@(?:[\w-]{1,64}\.){1,5}[^\W\d_]{2,63}\b"
 _EMAIL = ("e-mail address", re.compile(_ADDRESS), ["@"])
 _SHORTEST = 6  # an e-mail address: a@b.cd
+_REMOVED = "REMOVED"
 _COOKIES = frozenset({"cookie", "set-cookie", "authorization", "x-api-key", "api-key"})
 
 
@@ -47,6 +48,3 @@ def without_secrets(value: Any, removed: Counter[str], *, emails: bool = False) 
 def _mark(found: re.Match[str]) -> str:
     name, sign, _ = found.group().partition("=")
     return f"{name}={{{name}}}" if sign and name.isidentifier() else _REMOVED  # a route fits any
-
-
-_REMOVED = "REMOVED"

@@ -18,6 +18,7 @@ from simloop.recordings.recording import Recording
 from simloop.world.http import Headers, HttpRequest
 
 _NO_ENCODING = ("", "identity", "utf-8")
+_LIBRARIES = {"br": "brotli", "zstd": "zstandard"}
 
 
 def read(file: RecordingFile, recording: Recording) -> None:
@@ -105,9 +106,6 @@ def _inflated(data: bytes) -> bytes:
     if not unpacker.eof:
         raise zlib.error("it is cut, or too long")
     return whole
-
-
-_LIBRARIES = {"br": "brotli", "zstd": "zstandard"}
 
 
 def _by_library(data: bytes, encoding: str) -> bytes:

@@ -30,6 +30,7 @@ _GRACE_S = 2.0
 _TELL = getattr(signal, "SIGUSR2", signal.SIGTERM)  # Windows has no such signal, and no fork
 _leave: Callable[[int], NoReturn] = partial(os._exit)  # wrapped: a simulation refuses the function
 _PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when its parent has died
+_PLAIN = (str, bytes, int, float, bool, type(None))
 
 
 def can_isolate() -> bool:
@@ -173,9 +174,6 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, UserError):  # a traceback cannot leave its process
             return UserError, (value.where, value.error, tuple(value.lines()))
         return NotImplemented
-
-
-_PLAIN = (str, bytes, int, float, bool, type(None))
 
 
 def _pickled(told: tuple[bool, Any]) -> bytes:

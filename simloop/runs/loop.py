@@ -63,6 +63,7 @@ UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
 """For each feature that only the engine has, the reason why an agent cannot provide it."""
 
 _NO_POLICIES = Policies()
+_OF_A_MACHINE = ("name", "legal", "policies", "bounds", "unsupported", "start", "advance")
 
 
 class Loop(Struct, frozen=True, kw_only=True, dict=True):
@@ -505,6 +506,3 @@ def _checked(machine: Any, loop: str) -> Machine:
         wrong = f"{message}: `start` gives {type(run).__name__}, which is not a Run"
         raise ScenarioError(wrong, key="loop", hint=hint)
     return machine  # type: ignore[no-any-return]
-
-
-_OF_A_MACHINE = ("name", "legal", "policies", "bounds", "unsupported", "start", "advance")

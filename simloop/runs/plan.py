@@ -42,6 +42,16 @@ from simloop.world.tools_port import ToolBehaviour
 from simloop.world.user_functions import UserFunction
 
 _NO_HOOKS, _NO_CALLBACKS = Hooks(), Callbacks()
+_Entries = list[fake_model.ScriptEntry]
+_CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens", "real_hooks")
+_OF_BUNDLED_LOOPS = frozenset({
+    Feature.SYSTEM_PROMPT, Feature.HISTORY, Feature.LIMITS, Feature.POLICIES, Feature.COMPACTION,
+})  # fmt: skip
+_POLICIES = ("retry", "callbacks", "estimate_tokens")
+_limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
+_USUAL_LIMITS = _limits_of_loops(limits.Limits())
+_STATED = ("compaction", "hook_isolation", "hook_execution", "warn_after")
+_SETTINGS = (*faults.TOOL_ENDS, "takes", "outlives_cancel", "timeout", "details")
 
 
 class Plan:
@@ -213,14 +223,6 @@ def _python_in(given: RunOptions, tools: Iterable[str]) -> list[str]:
     ]
 
 
-_CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens", "real_hooks")
-
-
-_OF_BUNDLED_LOOPS = frozenset({
-    Feature.SYSTEM_PROMPT, Feature.HISTORY, Feature.LIMITS, Feature.POLICIES, Feature.COMPACTION,
-})  # fmt: skip
-
-
 def _needed_of(loop: Loop, scenario: Scenario) -> Mapping[Feature, str]:
     """Return what the loop lacks, without what a recording says for bundled loops only."""
     if loop.machine is not None or not scenario.recorded:
@@ -268,13 +270,6 @@ def _needs(scenario: Scenario, given: RunOptions) -> Iterator[Feature]:
         yield Feature.POLICIES
 
 
-_POLICIES = ("retry", "callbacks", "estimate_tokens")
-_limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
-_USUAL_LIMITS = _limits_of_loops(limits.Limits())
-
-_Entries = list[fake_model.ScriptEntry]
-
-
 def script_of(scenario: Scenario) -> tuple[_Entries, _Entries, dict[str, fake_model.PartyScript]]:
     """Return the scenario's script, as the arguments of a fake model that plays it."""
     main = entries_of(scenario.model, "model")
@@ -318,9 +313,6 @@ def _settings_of(
     )  # fmt: skip
 
 
-_STATED = ("compaction", "hook_isolation", "hook_execution", "warn_after")
-
-
 def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> None:
     known = {*tools, *(name for hook in scenario.hooks for name in hook.add_tools)}
     for index, hook in enumerate(scenario.hooks):
@@ -330,9 +322,6 @@ def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> No
                 path, key = scenario.path or None, f"hooks.{index}.{field}"
                 hint = f"there are: {', '.join(sorted(known)) or 'none'}"
                 raise ScenarioError(f"there is no tool `{name}`", path=path, key=key, hint=hint)
-
-
-_SETTINGS = (*faults.TOOL_ENDS, "takes", "outlives_cancel", "timeout", "details")
 
 
 def stated(spec: ScriptedTool) -> tuple[str, ...]:

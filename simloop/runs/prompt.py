@@ -28,6 +28,11 @@ from simloop.world.user_functions import describe, is_of_the_program, keep
 from simloop.world.world import World
 
 _TURNS = 100  # that a thread may take to end
+_NAMES = {
+    kind: (NAME[kind], "part") if each.trigger == PART else (NAME[kind],)
+    for kind, each in KINDS.items()
+}
+"""The names by which a trigger may await an entry, by its kind."""
 
 UNSEEN = "a task or a callback of the agent, and no code looked at it"
 """The origin of an exception that asyncio only logs."""
@@ -153,13 +158,6 @@ async def end_rest(loop: VirtualLoop) -> None:
         if all(each.is_done for each in threads):
             break
         await asyncio.sleep(0)
-
-
-_NAMES = {
-    kind: (NAME[kind], "part") if each.trigger == PART else (NAME[kind],)
-    for kind, each in KINDS.items()
-}
-"""The names by which a trigger may await an entry, by its kind."""
 
 
 class Timetable:

@@ -32,6 +32,14 @@ from simloop.world.program_scripts import command_line, pattern_of
 from simloop.world.tools import Tool, wrong_arguments
 from simloop.world.user_functions import UserError
 
+LINES = 16
+MOST_PRINTED = 20
+_WIDTH = 200
+_SHORT, _BEFORE, _AFTER = 100, 30, 60
+_UNSAID = " (a scenario that names no outcome expects this)"
+_NO_PROGRAM = " (only a whole program has an exit status)"
+_NO_COUNTERS = " (an agent of your own has no counters; expect `requests`)"
+
 
 class Mismatch(Struct, frozen=True):
     """An expectation that does not hold.
@@ -68,9 +76,6 @@ class Mismatch(Struct, frozen=True):
         end = start + _BEFORE + _AFTER
         cut = [f"{'...' * (start > 0)}{one[start:end]}{'...' * (len(one) > end)}" for one in texts]
         return repr(cut[0]), repr(cut[1])
-
-
-_SHORT, _BEFORE, _AFTER = 100, 30, 60
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -203,9 +208,6 @@ def mismatches_by_default(expect: Expect, result: Result) -> tuple[Mismatch, ...
     return (Mismatch("outcomes", [str(Outcome.COMPLETED)] * len(got), got, note=_UNSAID), *found)
 
 
-_UNSAID = " (a scenario that names no outcome expects this)"
-
-
 def _at_the_end(expect: Expect, result: Result) -> Iterator[Mismatch]:
     if expect.error is not None:
         yield Mismatch("error", expect.error, "none")
@@ -225,10 +227,6 @@ def _at_the_end(expect: Expect, result: Result) -> Iterator[Mismatch]:
     roles = _roles(result.messages)
     if expect.messages is not None and not _roles_fit(expect.messages, roles):
         yield Mismatch("messages", expect.messages, roles)
-
-
-_NO_PROGRAM = " (only a whole program has an exit status)"
-_NO_COUNTERS = " (an agent of your own has no counters; expect `requests`)"
 
 
 def _elapsed(expect: Expect, record: list[AnyEntry], got: int) -> Iterator[Mismatch]:
@@ -558,11 +556,6 @@ def _fitting(spec: ToolSpec | None, text: str) -> dict[str, Any] | None:
         return None if wrong_arguments(tool, arguments) else arguments
     except ScenarioError:  # the agent's own schema cannot be checked
         return arguments
-
-
-LINES = 16
-MOST_PRINTED = 20
-_WIDTH = 200
 
 
 def account(trace: LoopTrace, found: Sequence[Mismatch], raised: Sequence[UserError]) -> str:

@@ -14,6 +14,7 @@ from simloop.virtual.clock.loop import MAX_VIRTUAL_NS, VirtualLoop, loop_here
 from simloop.virtual.seeds import Seeds
 
 T = TypeVar("T")
+_spare = threading.local()
 
 
 def simulate(
@@ -101,9 +102,6 @@ def running_loop() -> VirtualLoop:
         message = "this needs the virtual clock"
         raise ScenarioError(message, hint="run the coroutine with simloop.simulate(...)")
     return loop
-
-
-_spare = threading.local()
 
 
 def run_virtual(

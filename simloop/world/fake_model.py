@@ -22,6 +22,10 @@ from simloop.world.http import Headers
 TimedPart = tuple[int, Part | Exception | None]
 """Nanoseconds to wait, then a part; None waits for ever, as a stall does, and an exception is
 raised, as the code of a model may do."""
+Matches = Callable[[Request, str, Headers], bool]
+Parties = dict[str, Matches]
+"""The parties by name; a request is for the first one that it matches."""
+_LISTS = (list, tuple)
 
 
 class Stream(Protocol):
@@ -190,9 +194,6 @@ class ScriptEntry(Struct, frozen=True):
     matches: Callable[[Request], bool] | None = None
 
 
-Matches = Callable[[Request, str, Headers], bool]
-
-
 class Script(Struct, eq=False):
     """Entries for one purpose or one party. Rules go first, in order; then the next ordered entry.
 
@@ -256,10 +257,6 @@ class PartyScript(NamedTuple):
 
     matches: Matches
     entries: Sequence[ScriptEntry]
-
-
-Parties = dict[str, Matches]
-"""The parties by name; a request is for the first one that it matches."""
 
 
 def party_of(parties: Parties, request: Request, model: str, headers: Headers) -> Request:
@@ -343,9 +340,6 @@ class FakeModel:
             hint = "find out why the run ended early, or delete the unused replies"
             told = f"{made} and did not use {', '.join(unused)}"
             raise ScriptUnused(told, key=unused[0], hint=hint)
-
-
-_LISTS = (list, tuple)
 
 
 class FunctionModel:

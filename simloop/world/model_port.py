@@ -33,6 +33,8 @@ _HINT = (
     "if so many are right, set max_transitions, in the scenario or in the marker simloop, to the "
     "number that the run may make"
 )
+_LAST = (Finish, StreamError)
+_OF_THE_WIRE = get_args(values.WireState)
 
 
 class ModelCallFailed(Exception):  # noqa: N818 - a failure of the simulated world, not of simloop
@@ -327,10 +329,6 @@ class RecordedStream(Struct, eq=False):
     def _end(self, failure: StreamError) -> Part:
         self.ended = True
         return _error(failure, self.request.number, self._port.recorder)
-
-
-_LAST = (Finish, StreamError)
-_OF_THE_WIRE = get_args(values.WireState)
 
 
 def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:

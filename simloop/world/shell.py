@@ -41,6 +41,7 @@ _LINES = re.compile(r"-(?:n ?)?([0-9]{1,9})")
 _STATUS = re.compile(r"'[^']*'|\\.|\$\?", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 NULL = "/dev/null"
+_QUOTES = "'\""
 
 
 class UnfinishedLineError(ValueError):
@@ -260,9 +261,6 @@ def _tokens(line: str) -> Iterator[tuple[str, str]]:
             yield kind, token
     if here:
         raise UnfinishedLineError(f"this shell cannot read <<{here}")
-
-
-_QUOTES = "'\""
 
 
 def _expand(files: Files, word: str) -> list[str]:

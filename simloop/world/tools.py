@@ -23,6 +23,12 @@ from simloop.world.user_functions import UserFunction
 
 Tools: TypeAlias = Mapping[str, Any] | Iterable[Any]
 """What a caller may give as tools: functions or Tools, in a list or by name."""
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+_decode = msgspec.json.Decoder().decode
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_EXACT = 2**53
 
 
 class Tool:
@@ -106,11 +112,6 @@ def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
 def canonical_json(value: Any) -> bytes:
     """Return JSON with sorted keys and no spaces. Raises TypeError or ValueError if it is none."""
     return _CANONICAL.encode(value).encode()
-
-
-_CANONICAL = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-)
 
 
 @functools.lru_cache(maxsize=256)
@@ -245,9 +246,6 @@ class ToolServer(Struct, frozen=True):
         return sorted(time for time in times if time > at_ns)
 
 
-_decode = msgspec.json.Decoder().decode
-
-
 def read_arguments(tool: Tool, text: str, *, convert: bool = False) -> tuple[Any, str, str]:
     """Return the arguments, converted if asked, their JSON, and the error for the model."""
     try:
@@ -276,10 +274,6 @@ def read_again(
 def _complaint(tool: Tool, arguments: Any) -> str:
     wrong = wrong_arguments(tool, arguments)
     return "\n".join(["Error: Invalid parameters", *wrong]) if wrong else ""
-
-
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_EXACT = 2**53
 
 
 def converted(tool: Tool, arguments: Any) -> Any:

@@ -32,8 +32,12 @@ from simloop.world.user_functions import UserError, keep, message_of
 from simloop.world.user_port import no_turn
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+_JSON = (str, int, float, list, dict, type(None))
 CURRENT_CALL: ContextVar[str] = ContextVar("current_call", default="")
 """The id of the call whose tool runs here; empty in other code."""
+Breaking: TypeAlias = Callable[[Timeout], contextlib.AbstractContextManager[object]]
+"""A function that lets an abort break a timeout off while its block runs."""
 
 
 class ToolBehaviour(NamedTuple):
@@ -244,10 +248,6 @@ def _timed_out(timeout_ms: int) -> TimeoutError:
     return TimeoutError(f"timed out after {timeout_ms} ms")
 
 
-Breaking: TypeAlias = Callable[[Timeout], contextlib.AbstractContextManager[object]]
-"""A function that lets an abort break a timeout off while its block runs."""
-
-
 @dataclass(eq=False)
 class ToolsPort:
     """Runs tools by name. `timeout_ms` bounds a call whose tool has no timeout of its own.
@@ -397,11 +397,6 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return writable(value)
     return "" if value is None else canonical_json(value).decode()
-
-
-_JSON = (str, int, float, list, dict, type(None))
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def traced(function: F) -> F:

@@ -25,6 +25,14 @@ _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 _MARK = "simloop_independent"
 TRACED = "simloop_traced"
 """The attribute of a function that records its own calls: the function that it wraps."""
+MOST_KEPT = 20
+# `pytest.fail` and `pytest.skip`, the draws of Hypothesis and simloop end code by a BaseException.
+_CONTROL = {"_pytest", "hypothesis", "simloop"}
+_OURS = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).parent))
+_INSTALLED = ("/site-packages/", "/dist-packages/")
+_PYTHONS = (os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120 - compared with strings
+# What JavaScript's SDKs and their ports to Python raise when a request is aborted.
+_ABORT_ERRORS = frozenset({"AbortError", "APIUserAbortError"})
 
 
 def independent(hook: _Hook) -> _Hook:
@@ -59,14 +67,6 @@ class UserFunction:
             type(function) is not FunctionType  # an object may be async
             and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
         )
-
-
-MOST_KEPT = 20
-# `pytest.fail` and `pytest.skip`, the draws of Hypothesis and simloop end code by a BaseException.
-_CONTROL = {"_pytest", "hypothesis", "simloop"}
-_OURS = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).parent))
-_INSTALLED = ("/site-packages/", "/dist-packages/")
-_PYTHONS = (os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120 - compared with strings
 
 
 class UserError(Struct):
@@ -210,10 +210,6 @@ def message_of(error: BaseException) -> str:
         return writable(str(error))
     except Exception:  # noqa: BLE001 - see above
         return ""
-
-
-# What JavaScript's SDKs and their ports to Python raise when a request is aborted.
-_ABORT_ERRORS = frozenset({"AbortError", "APIUserAbortError"})
 
 
 def fault_of(error: BaseException) -> Fault:

@@ -32,6 +32,8 @@ _UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 # The originals: the module attributes are exchanged while a simulation runs.
 _asctime, _gmtime, _strftime = time.asctime, time.gmtime, time.strftime
 _seed, _uuid1 = random.Random.seed, uuid.uuid1
+# Wrapped, because they are exchanged here too.
+_wait_for, _all_tasks = functools.partial(asyncio.wait_for), functools.partial(asyncio.all_tasks)
 _get_running_loop = asyncio._get_running_loop  # the public one raises
 _importlib: Any = importlib._bootstrap
 _LOCKS: dict[str, Any] = _importlib._module_locks  # has an entry during each import
@@ -250,9 +252,6 @@ def _draw(name: str, original: Any) -> Callable[..., Any]:
     return stand_in(original, inside)
 
 
-_wait_for = functools.partial(asyncio.wait_for)  # wrapped, because it is exchanged here too
-
-
 async def wait_for(_: Answers, fut: Any, timeout: float | None) -> Any:  # noqa: ASYNC109 - as in Python
     """Wait as Python 3.12 does, in the task of the caller; Python 3.11 makes a task for it."""
     if timeout is not None and timeout <= 0:
@@ -261,13 +260,9 @@ async def wait_for(_: Answers, fut: Any, timeout: float | None) -> Any:  # noqa:
         return await fut
 
 
-_all_tasks = functools.partial(asyncio.all_tasks)
-
-
 def all_tasks(_: Answers, loop: asyncio.AbstractEventLoop | None = None) -> set[Any]:
     """Return a set in the order of the tasks' numbers, in which `asyncio.run` cancels them."""
-    in_order = sorted(_all_tasks(loop), key=hash)
-    return {*in_order}
+    return {*sorted(_all_tasks(loop), key=hash)}
 
 
 OF_ASYNCIO: dict[Any, Callable[..., Any]] = {

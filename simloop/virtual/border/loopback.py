@@ -21,6 +21,7 @@ _LOCAL: dict[int, tuple[str]] = {socket.AF_INET: ("127.0.0.1",), socket.AF_INET6
 # The flow and the scope of an address.
 _MORE: dict[int, tuple[int, ...]] = {socket.AF_INET: (), socket.AF_INET6: (0, 0)}
 _Key = tuple[int, int] | None
+_SEND = _socket.socket.send
 
 
 class _Server:
@@ -161,9 +162,6 @@ class Loopback:
         look = partial(is_ready, one.fileno(), event)
         if not self.pipes.wait_for(look, seconds, "a socket"):
             raise TimeoutError("timed out")
-
-
-_SEND = _socket.socket.send
 
 
 def network_of(loop: VirtualLoop) -> Loopback:

@@ -26,11 +26,13 @@ T = TypeVar("T")
 # The originals. This exchange leaves the modules of simloop alone.
 _read, _dup2, _fstat, _get_blocking = os.read, os.dup2, os.fstat, os.get_blocking
 _poll, _select = select.poll, select.select
+_FILE: Any = vars(io.FileIO)
 READ, WRITE = select.POLLIN, select.POLLOUT
 PIPE_BUF = 4096
 """The bytes that a pipe which is ready surely takes; a larger write may block."""
 PIPE_SIZE = 65_536
 _WHAT = "a pipe"
+exchanged = functools.partial(stand_in, what="pipes")
 
 
 def until_ns(loop: VirtualLoop, seconds: float) -> int:
@@ -183,9 +185,6 @@ def read_now(pipes: Pipes, descriptor: int) -> bytes:
     return bytes(found)
 
 
-exchanged = functools.partial(stand_in, what="pipes")
-
-
 def _noting(original: Any) -> Callable[..., Any]:
     def note(pipes: Pipes, *args: Any) -> Any:
         ends = original(*args)
@@ -301,9 +300,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }  # fmt: skip
 if hasattr(select, "epoll"):
     FUNCTIONS[select.epoll] = _polling(select.epoll, 1)
-
-
-_FILE: Any = vars(io.FileIO)
 
 
 def _read_file(pipes: Pipes, original: Any, fd: int, file: io.FileIO, size: Any = -1) -> Any:

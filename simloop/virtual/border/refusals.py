@@ -22,6 +22,7 @@ _LOCAL = ("127.0.0.1", "::1")
 _NUMERIC = (socket.AF_INET, socket.AF_INET6)
 # Addresses for documentation (RFC 5737 and RFC 3849), which no machine has.
 _MADE_UP = ("192.0.2.", "2001:db8::")
+_HARMLESS = ("close", "shutdown", "getsockname", "getpeername", "setsockopt", "getsockopt")
 _no_name = partial(socket.gaierror, socket.EAI_NONAME, "Name or service not known")
 
 
@@ -139,12 +140,9 @@ def _start(answers: Answers, _: Any, args: Sequence[Any], *__: Any, **___: Any) 
     raise absent(answers.loop, args)
 
 
-_NOT_FOUND = 127 << 8
-
-
 def _system(answers: Answers, _: Any, command: Any) -> int:
     absent(answers.loop, ("sh", "-c", command))
-    return _NOT_FOUND
+    return 127 << 8  # the status of a shell that finds no such command
 
 
 def _refuse(name: str, advice: str, answers: Answers, *_: Any, **__: Any) -> Any:
@@ -158,9 +156,6 @@ def _exit(answers: Answers, _: Any, status: int) -> None:
     if threads is None or not threads.has_main:
         raise answers.loop.refuse("os._exit", ADVICE["end"])
     threads.exit_program(status)
-
-
-_HARMLESS = ("close", "shutdown", "getsockname", "getpeername", "setsockopt", "getsockopt")
 
 
 def _without_waiting(

@@ -21,6 +21,7 @@ MOST_CHARS = 20_000
 """The number of characters that the screen keeps of one text."""
 _MOST_TEXTS = 50
 _close, _dup, _dup2, _write = os.close, os.dup, os.dup2, os.write
+_getpass = getpass.getpass
 
 
 class StandardInput:
@@ -112,9 +113,6 @@ class StandardInput:
             _close(each)
         if not self.file.closed and self.file.fileno():
             self.file.close()
-
-
-_getpass = getpass.getpass
 
 
 def _ask_secretly(pipes: Pipes, prompt: str = "Password: ", stream: Any = None, **_: Any) -> Any:

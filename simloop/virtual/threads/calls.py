@@ -27,6 +27,10 @@ from simloop.virtual.threads import scheduler
 T = TypeVar("T")
 _Start = Callable[[Callable[[], None]], threading.Thread]
 _Stop = Callable[[scheduler.SimulatedThread], object] | None
+_OF_THE_OUTER = frozenset({
+    "stop", "run_forever", "run_until_complete", "add_signal_handler", "remove_signal_handler",
+})  # fmt: skip
+_BLOCKING: set["asyncio.Task[Any]"] = set()
 
 
 async def call_in_thread(function: Callable[[], T], name: str) -> T:
@@ -129,9 +133,6 @@ def _press_ctrl_c(thread: scheduler.SimulatedThread) -> None:
         thread.threads.send_signal(thread, partial(handler, signal.SIGINT, None))
 
 
-_BLOCKING: set["asyncio.Task[Any]"] = set()
-
-
 def is_blocking(task: "asyncio.Task[Any]") -> bool:
     """Return whether a task blocks its loop: it runs, although it is not the current task."""
     return task in _BLOCKING
@@ -182,11 +183,6 @@ def _no_loop_running(me: scheduler.SimulatedThread) -> Iterator[None]:
         if task is not None:
             _BLOCKING.discard(task)
             asyncio._enter_task(running, task)
-
-
-_OF_THE_OUTER = frozenset({
-    "stop", "run_forever", "run_until_complete", "add_signal_handler", "remove_signal_handler",
-})  # fmt: skip
 
 
 class _ParkingWatches(Watches):
