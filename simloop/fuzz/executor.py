@@ -237,12 +237,13 @@ def _played(settings: SearchSettings, due: Range, search: Search, start_s: float
                     break
                 begins()
             new = found or search.answer_elsewhere()
+            begins()  # a smaller scenario may not end either
             findings = [
                 SearchFinding.of(each, settings.loop, bases, shrinks=due.shrinks) for each in new
             ]
         except KeyboardInterrupt as error:
-            ended = True
-            if isinstance(error, Overdue):
+            ended = not (found and isinstance(error, Overdue))
+            if ended and isinstance(error, Overdue):
                 search.runs += 1
                 failure = Failure.named(FINISHES, processes.OVERDUE)
                 search.failures.add(failure, search.world(search.number), search.number)

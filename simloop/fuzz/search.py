@@ -47,6 +47,7 @@ from simloop.prove.likeness import first_difference
 from simloop.runs.loop import found, is_made, kept_limits, loop_of, machine_for
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
+from simloop.scenario.people import Then
 from simloop.scenario.schema import Declared, Scenario
 from simloop.trace.entries import AnyEntry, Request, ToolCall
 from simloop.virtual.border.seal import kept_border
@@ -140,6 +141,10 @@ _ELSEWHERE = 100
 _LOOKED_AT = 8
 """Goals are counted in one run of this many."""
 _OBJECTS = 50_000
+_ELSEWHERE_DIFFERS = (
+    "a run in another process differs: by the order of a set, or by a value that was drawn while a "
+    "module was imported"
+)
 _SENT = "request #"
 """A difference of two runs that the model sees."""
 _SLOW_S = 0.5
@@ -321,10 +326,17 @@ class Search:
             several = len(failures) > 1
             new = self.failures.add(failure, world, self.number, alone=several)
             if new is not None:
-                again = self.alone(world, new.name)
-                new.reproduced = again is not None and again.name == new.name
+                new.reproduced = self._fails_alone(world, new.name)
+                if not new.reproduced and self._course is not None:
+                    both = _of_two_users(world, record)
+                    if self._fails_alone(both, new.name):
+                        new.scenario, new.reproduced = both, True
                 found.append(new)
         return found
+
+    def _fails_alone(self, world: Scenario, name: str) -> bool:
+        failure = self.alone(world, name)
+        return failure is not None and failure.name == name
 
     def _unlike(self) -> list[FoundFailure]:
         """Compare an own machine with the design that it declares, in all its runs."""
@@ -375,7 +387,7 @@ class Search:
     def _found_elsewhere(self, differed: tuple[int, Scenario] | None) -> list[FoundFailure]:
         if differed is None:
             return []
-        error = ReplayDiverged("a run in another process, with another PYTHONHASHSEED, differs")
+        error = ReplayDiverged(_ELSEWHERE_DIFFERS)
         return self._new(Failure.of_error(error), differed[1], differed[0])
 
     def alone(self, world: Scenario, name: str) -> Failure | None:
@@ -390,6 +402,18 @@ class Search:
             rules = Rules(known or only(name), expectations=False)
             return failure_of(plan, rules, twice=twice)
         return failure_alone(plan.by_itself(), "" if self._course is None else name, twice=twice)
+
+
+def _of_two_users(world: Scenario, record: Iterable[AnyEntry]) -> Scenario:
+    """Return a world played twice in a process: an agent may keep something of the first time."""
+    rules = [each for each in world.model if each.when is not None]
+    *course, last = (each for each in world.model if each.when is None)
+    used = sum(type(entry) is Request and entry.purpose == "main" for entry in record)
+    more = used - sum(each.times if isinstance(each.times, int) else 1 for each in course)
+    end = [last.model_copy(update={"times": more})] if more > 0 else []
+    then = [*world.then, Then(say=world.prompt, restart=True), *world.then]
+    replies = [*rules, *course, *end, *course, last]
+    return world.model_copy(update={"model": replies, "then": then})
 
 
 @contextlib.contextmanager

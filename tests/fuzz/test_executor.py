@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import pytest
 import searching
 from filesizes import file_size_limit
+from msgspec.structs import replace
 
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.fuzz import executor, processes
@@ -194,6 +195,18 @@ def test_a_run_that_computes_for_ever_is_ended_and_a_failure(
     assert (result.ended, found.name) == (True, "finishes")
     assert found.run == result.runs
     assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_a_smaller_scenario_that_does_not_end_ends_no_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def smallest(*_: object) -> NoReturn:
+        raise executor.Overdue
+
+    monkeypatch.setattr(executor, "smallest", smallest)
+    result = play_range(replace(SETTINGS, isolate=False), Range(1, 100, UNTIMED, shrinks=True))
+    (found,) = result.findings
+    assert (result.ended, found.name, found.run) == (False, "retry-after-respected", result.runs)
 
 
 def test_the_runs_of_a_range_leave_nothing_in_this_process() -> None:

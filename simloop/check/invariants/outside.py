@@ -38,7 +38,9 @@ _LOST = frozenset({"lost", "timed-out", "refused"})
 _BROKEN_SERVICE = 500
 _REFUSED = 400
 _TRIES = 10
-_OF_TIMEOUTS = ("timeout", "timed", "too long", "too slow", "not end", "not finish", "gave up")
+_OF_TIMEOUTS = (
+    "timeout", "in time", "timed", "too long", "too slow", "not end", "not finish", "gave up",
+)  # fmt: skip
 
 
 @of_agents(
@@ -135,7 +137,8 @@ def changes_ended_before_their_answers(subject: Subject) -> Watch:
             under_way = {}
         elif under_way and subject.results:
             texts = [message.text.lower() for message in subject.results.values()]
-            if not any(word in text for word in _OF_TIMEOUTS for text in texts):
+            is_late = any(word in text for word in _OF_TIMEOUTS for text in texts)
+            if not is_late and subject.facts.running.keys() <= subject.results.keys():
                 first = min(under_way)
                 told = f"request {entry.number} tells the model of the result {texts[0]!r:.60}"
                 return f"{described(under_way[first])} is under way, and {told}"

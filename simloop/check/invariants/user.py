@@ -16,6 +16,7 @@ from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.messages import FinishReason, Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
 from simloop.trace import entries
+from simloop.trace.facts import Facts
 from simloop.virtual.clock.timeouts import GRACE_NS
 
 _SHORT = 4
@@ -160,10 +161,10 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             is_first = True
             prompts.add(newest_prompt)
             newest_prompt = entry.text
-        elif is_first and facts.request and not facts.lacks_tools(facts.request):
+        elif is_first:
             is_first = False
             before, request = facts.before, facts.request
-            if before is None or facts.lacks_tools(before) or len(before.messages) > _SHORT:
+            if before is None or request is None or _is_long(facts, before, request):
                 continue
             reply = facts.replies.get(before.number)
             if reply is not None and len(reply.calls) > _SHORT:
@@ -199,6 +200,13 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
                     f"request {kept} goes on with the conversation before its prompt, "
                     f"and request {forgot} has forgotten it"
                 )
+
+
+def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
+    """Return whether an agent may shorten its conversation, or has asked for a summary of it."""
+    asides = facts.asides.intersection(range(before.number, request.number))
+    without = facts.lacks_tools(request) or facts.lacks_tools(before)
+    return len(before.messages) > _SHORT or without or bool(asides)
 
 
 @of_agents(
