@@ -148,14 +148,12 @@ class Compactor(Struct, eq=False):
         The first context of a run that is over its trigger, with nothing to drop, is reported: the
         run goes on, and a person should know why there is no compaction.
         """
-        history = self._history
-        most = self._policy.max_messages
-        if most is None:
-            if history.tokens < self._policy.trigger:
-                return False
-        elif len(history.messages) <= most:
+        history, policy = self._history, self._policy
+        most, size = policy.max_messages, len(history.messages)
+        fits = history.tokens < policy.trigger if most is None else size <= most
+        if fits:
             return False
-        removed = plan_cut(history, self._policy, forced=False, down_to=None).removed
+        removed = plan_cut(history, policy, forced=False, down_to=None).removed
         if any(not isinstance(message, values.SummaryMessage) for message in removed):
             return True
         if not self.reported:

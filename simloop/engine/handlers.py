@@ -118,8 +118,7 @@ class EffectHandlers:
             done = await self._compactor.shorten(forced=effect.forced)
         callback = self._callbacks.on_compacted
         if done.shrunk and callback is not None:
-            given = (done.tokens_before, done.tokens_after)
-            await self._user_code.notify(callback, given)
+            await self._user_code.notify(callback, (done.tokens_before, done.tokens_after))
         if done.shrunk and effect.then_say and not effect.marker:
             self.history.extend((UserMessage(effect.then_say),))
         return signals.ContextCompacted(done.shrunk)
@@ -286,11 +285,8 @@ class EffectHandlers:
             self.transcript.add_failed(reply.broken_off(values.FAILED_REPLY))
         added = self._commit(reply) if keep else ()
         self._reply = None
-        if self._failed_tries:
-            self._failed_tries = []
-        if self._is_watched:
-            return self._report_step(reply, added)
-        return self._step_closed()
+        self._failed_tries = []
+        return self._report_step(reply, added) if self._is_watched else self._step_closed()
 
     async def _report_step(self, reply: ReplySoFar, added: tuple[values.Message, ...]) -> Signal:
         callbacks, hooks = self._callbacks, self._hooks
@@ -318,8 +314,8 @@ class EffectHandlers:
         answers, calls = self._tool_calls.answered(), tuple(reply.calls)
         assert len(answers) == len(calls)
         reasoning = reply.reasoning if self._settings.sent_back.reasoning else ""
-        added: tuple[values.Message, ...]
-        added = (AssistantMessage("".join(reply.pieces), calls, reasoning), *answers)
+        said = AssistantMessage(reply.text, calls, reasoning)
+        added: tuple[values.Message, ...] = (said, *answers)
         if self._failed_tries:
             kept = added if reply.text or calls else ()
             added = (*self._failed_tries, *kept)

@@ -92,11 +92,8 @@ class MachineAgent:
         for _ in range(most):
             run, asked = checked_transition(machine, run, signal)
             self._run, state, kind = run, type(run.state), type(signal)
-            if (
-                kind is signals.ModelReplied
-                or kind is signals.ContextCompacted
-                or run.error_count != counters.error_count
-            ):
+            is_counted = kind is signals.ModelReplied or kind is signals.ContextCompacted
+            if is_counted or run.error_count != counters.error_count:
                 self._counters = counters = _counted(counters, signal, run.error_count)
             recorder.append(Transition(len(record), clock.now_ns, signal, NAMES[state], counters))
             if state is Finished:

@@ -145,10 +145,8 @@ class ToolCalls:
             await self.settle(NO_RESULT)  # of calls that were never begun
 
     def _is_parallel(self, tools: Mapping[str, Tool]) -> bool:
-        if not self._in_parallel:
-            return False
         called = (tools.get(call.name) for call in self._calls)
-        return not any(tool is not None and tool.sequential for tool in called)
+        return self._in_parallel and not any(tool and tool.sequential for tool in called)
 
     def _answer_call(self, index: int, tools: Mapping[str, Tool]) -> Rest:
         if self._is_guarded:
@@ -232,9 +230,8 @@ class ToolCalls:
         self._recorder.record(entries.CallBegun, call.id)
         if self._loop.busy:
             await asyncio.sleep(0)
-        if self._hooks.before_tool_call:
+        if hooks := self._hooks.before_tool_call:
             given = BeforeToolCall(call, ready.arguments)
-            hooks = self._hooks.before_tool_call
             await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given)
             if (answer := self._answer_of_hooks(given)) is not None:
                 return answer
@@ -289,20 +286,17 @@ class ToolCalls:
         index, call = ready.place, ready.call
         if isinstance(result, Started):
             result = await self._wait(result, ready)
-        reported = self._report_failures or not result.is_error
-        if reported and self._hooks.after_tool_call and self._cancellation.pending is None:
+        hooks, reported = self._hooks.after_tool_call, self._report_failures or not result.is_error
+        if reported and hooks and self._cancellation.pending is None:
             done = AfterToolCall(call, ready.arguments, result)
             try:
-                hooks = self._hooks.after_tool_call
                 await self._user_code.fire(AFTER_TOOL_CALL, hooks, done)
             except asyncio.CancelledError:
                 done.restore()  # what the last hook has begun; the changes before it stand
                 self._put(index, done.result, ran=True)  # the run ends, and the tool did run
                 raise
             result = failed(done.failure) if done.failure else done.result
-        self._put(index, result, ran=True)
-        if self._notifies:
-            await self._notify(index, result, ran=True)
+        await self._answer(index, result, ran=True)
 
     async def _wait(self, started: Started, ready: ReadyCall) -> ToolResult:
         can_abort = self._flags_abort and ready.place not in self._deaf
@@ -313,10 +307,10 @@ class ToolCalls:
     async def _reject(self, index: int, text: str) -> None:
         await self._answer(index, ToolResult(text, is_error=True))
 
-    async def _answer(self, index: int, result: ToolResult) -> None:
-        self._put(index, result, ran=False)
+    async def _answer(self, index: int, result: ToolResult, *, ran: bool = False) -> None:
+        self._put(index, result, ran=ran)
         if self._notifies:
-            await self._notify(index, result, ran=False)
+            await self._notify(index, result, ran=ran)
 
     async def _notify(self, index: int, result: ToolResult, *, ran: bool) -> None:
         if result.is_error and not self._report_failures:

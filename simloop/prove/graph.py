@@ -143,11 +143,11 @@ def _is_plain(asked: tuple[Effect, ...], signal: Signal) -> bool:
 
 def trapped(graph: Graph) -> int | None:
     """Return the first node that runs stay in or come back to until ended from outside."""
+    inside = [[arrow for arrow in row if arrow[0] not in _FROM_OUTSIDE] for row in graph.arrows]
     sources: list[list[int]] = [[] for _ in graph.runs]
-    for node, arrows in enumerate(graph.arrows):
-        for signal, target in arrows:
-            if signal not in _FROM_OUTSIDE:
-                sources[target].append(node)
+    for node, arrows in enumerate(inside):
+        for _, target in arrows:
+            sources[target].append(node)
     can_end = bytearray(node in graph.ends for node in range(len(graph)))
     waiting = deque(graph.ends)
     while waiting:
@@ -156,9 +156,6 @@ def trapped(graph: Graph) -> int | None:
                 can_end[source] = 1
                 waiting.append(source)
     caught = {node for node, ends in enumerate(can_end) if not ends}
-    if not caught:
-        return None
-    inside = [[arrow for arrow in row if arrow[0] not in _FROM_OUTSIDE] for row in graph.arrows]
     return min(without_dead_ends(inside, caught), default=None)
 
 

@@ -1,7 +1,7 @@
 """The rules that a machine of any loop design must keep besides its map."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -290,17 +290,13 @@ def miscounts(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
                 wrong = new - old > most or (new < old and not resets)
                 if wrong and place not in found:
                     found.add(place)  # once, and not once more for each value of the counter
-                    yield Wrong(
-                        node,
-                        f"{NAMES[place[1]]} on {NAMES[place[2]]}: {counter} "
-                        f"{'falls' if new < old else 'rises'} from {old} to {new}",
-                        ((signal, target),),
-                    )
+                    where = f"{NAMES[place[1]]} on {NAMES[place[2]]}"
+                    goes = f"{'falls' if new < old else 'rises'} from {old} to {new}"
+                    yield Wrong(node, f"{where}: {counter} {goes}", ((signal, target),))
 
 
-def _counts(graph: Graph, counters: Iterable[str]) -> list[tuple[int, ...]]:
-    names = tuple(counters)
-    return [tuple([getattr(run, name) for name in names]) for run in graph.runs]
+def _counts(graph: Graph, counters: Collection[str]) -> list[tuple[int, ...]]:
+    return [tuple([getattr(run, name) for name in counters]) for run in graph.runs]
 
 
 def leaves_uncounted(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:

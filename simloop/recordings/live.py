@@ -97,9 +97,8 @@ class _LiveEndpoint(Endpoint):
         if not self._is_live(request):
             return super()._open(request, found)
         if len(self._exchanges) >= MOST_REQUESTS:
-            error = runaway(f"the run passed {MOST_REQUESTS} real requests")
-            self.port.recorder.keep(error)
-            raise error
+            passed = f"the run passed {MOST_REQUESTS} real requests"
+            raise self.port.recorder.keep(runaway(passed))
         told = _fetched(request)
         self._exchanges.append((request, told))
         return ScriptedCourse(_answer(told), request)

@@ -98,8 +98,7 @@ class Plan:
 
     def by_itself(self) -> Scenario:
         """Return the scenario that states the loop, its options, the seed and the expectations."""
-        loop = self.loop
-        seed = self.given.get("seed")
+        loop, seed = self.loop, self.given.get("seed")
         named = {"loop": loop.name, "judge_as": loop.judge_as} if loop.has_name else {}
         given = {"seed": seed} if seed is not None else {}
         changed = {**named, **given, "expect": self.expected, "expect_on": {}}
@@ -234,8 +233,6 @@ def reasons_against(
     unsupported: Mapping[Feature, str], scenario: Scenario, given: RunOptions
 ) -> list[str]:
     """Return the reasons why a loop without these features cannot make the run."""
-    if not unsupported:
-        return []
     needs = set(_needs(scenario, given))
     return [why for feature, why in unsupported.items() if feature in needs]
 
@@ -341,13 +338,10 @@ def _behaviour_in_turn(spec: ScriptedTool) -> ToolBehaviour:
 
 def _behaviour(spec: ScriptedTool, *, is_answer: bool = False) -> ToolBehaviour:
     has_end = is_answer or any(fields.differs(spec, name) for name in faults.TOOL_ENDS)
-    return ToolBehaviour(
-        wait=partial(_wait, spec) if spec.takes or spec.hangs else None,
-        # A copy: the agent's code may change the value.
-        result=(lambda: copy.deepcopy(_end(spec))) if has_end else None,
-        details=spec.details,
-        timeout_ms=_timeout_ms(spec),
-    )
+    wait = partial(_wait, spec) if spec.takes or spec.hangs else None
+    # A copy: the agent's code may change the value.
+    result = (lambda: copy.deepcopy(_end(spec))) if has_end else None
+    return ToolBehaviour(wait, result, spec.details, _timeout_ms(spec))
 
 
 def _in_turn(spec: ScriptedTool) -> Callable[[], ScriptedTool]:

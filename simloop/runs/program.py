@@ -274,11 +274,9 @@ def _begin_process(folder: Path, assigned: Mapping[str, str]) -> None:
     sys.path[:] = [str(Path(path).absolute()) for path in sys.path]
     home = {name: str(folder / name) for name in _FOLDERS}
     passed = {name: os.environ[name] for name in PASSED if name in os.environ}
+    own = {"HOME": home["home"], "TMPDIR": home["tmp"], "PWD": home["work"]}
     os.environ.clear()
-    os.environ.update(
-        {**ADDED, **_FIXED, **passed, "HOME": home["home"], "TMPDIR": home["tmp"]}
-        | {"PWD": home["work"], **assigned}
-    )
+    os.environ.update({**ADDED, **_FIXED, **passed, **own, **assigned})
     tempfile.tempdir = None
     os.chdir(home["work"])
     _begin_streams(folder)

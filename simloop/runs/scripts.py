@@ -93,10 +93,8 @@ class Scripts:
         from simloop.world.programs import Programs  # noqa: PLC0415
 
         model = world.model
-        self._programs = Programs(
-            self._program_scripts, model.recorder, model.raised, self.files, self.sites,
-            programs.program_of_fault,
-        )  # fmt: skip
+        given = self._program_scripts, model.recorder, model.raised, self.files, self.sites
+        self._programs = Programs(*given, programs.program_of_fault)
         run_with_processes(model.loop, self._programs)
 
     def _open_keyboard(self, world: World) -> None:

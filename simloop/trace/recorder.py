@@ -5,9 +5,9 @@ or schedules a callback, and never acts on the component that records.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from simloop.errors import RunawayRun, SimloopError
+from simloop.errors import SimloopError
 from simloop.trace.entries import AnyEntry
 from simloop.virtual.progress import runaway
 
@@ -16,6 +16,7 @@ MAX_TRACE_CHARS = 200_000_000
 MAX_ENTRIES = 1_000_000
 _BETWEEN = 4_000
 
+E = TypeVar("E", bound=SimloopError)
 Listener = Callable[[AnyEntry], None]
 
 
@@ -91,21 +92,18 @@ class Recorder:
     def look(self) -> None:
         """Raise RunawayRun if the trace has passed a bound."""
         length = len(self.entries)
-        try:
-            if self.chars > self.max_chars:
-                passed = f"the trace passed max_trace_chars={self.max_chars} characters of text"
-                hint = "shorten the texts, or raise max_trace_chars in the scenario"
-                raise runaway(f"{passed} without an outcome", hint)
-            if length > MAX_ENTRIES:
-                raise runaway(f"the trace passed {MAX_ENTRIES} entries without an outcome")
-        except RunawayRun as error:
-            self.keep(error)
-            raise
+        if self.chars > self.max_chars:
+            passed = f"the trace passed max_trace_chars={self.max_chars} characters of text"
+            hint = "shorten the texts, or raise max_trace_chars in the scenario"
+            raise self.keep(runaway(f"{passed} without an outcome", hint))
+        if length > MAX_ENTRIES:
+            raise self.keep(runaway(f"the trace passed {MAX_ENTRIES} entries without an outcome"))
         self.look_at = min(length + _BETWEEN, MAX_ENTRIES)
 
-    def keep(self, error: SimloopError) -> None:
-        """Keep the first error of simloop that an agent gets, because it may swallow it."""
+    def keep(self, error: E) -> E:
+        """Keep the first error of simloop that an agent gets, as it may swallow it; return it."""
         self.error = self.error or error
+        return error
 
     def put(self, entry: AnyEntry, chars: int) -> None:
         """Append an entry with `chars` characters that the caller has built. Raises as `count`."""

@@ -164,10 +164,8 @@ class GeneratedStream(IteratedStream):
 
 def stream_of(answer: Any) -> Stream:
     """Return the stream of an answer: a stream, or an async iterator of parts."""
-    if hasattr(answer, "due"):
-        stream: Stream = answer
-        return stream
-    return GeneratedStream(answer)
+    stream: Stream = answer if hasattr(answer, "due") else GeneratedStream(answer)
+    return stream
 
 
 class ScriptedFailure(Exception):  # noqa: N818 - something that the script lets fail

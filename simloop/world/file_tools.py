@@ -24,15 +24,14 @@ def file_tools(files: Files, shell_timeout_ms: int = SHELL_TIMEOUT_MS) -> dict[s
     folder = "List the names in a folder (if none is given, the root), with a slash after folders."
     write = "Write a text file, and the folders above it; what was there is lost."
     edit = "Replace the one place in a file where the old text stands."
-    return toolbox(
-        [
-            _tool("RunShellCommand", run, does, "command", timeout_ms=shell_timeout_ms),
-            _tool("ReadFile", partial(_read_file, files), "Read a text file.", "path"),
-            _tool("ReadFolder", partial(_read_folder, files), folder, may=["path"]),
-            _tool("WriteFile", partial(_write_file, files), write, "path", "content"),
-            _tool("EditFile", partial(_edit_file, files), edit, "path", "old", "new"),
-        ]
+    tools = (
+        _tool("RunShellCommand", run, does, "command", timeout_ms=shell_timeout_ms),
+        _tool("ReadFile", partial(_read_file, files), "Read a text file.", "path"),
+        _tool("ReadFolder", partial(_read_folder, files), folder, may=["path"]),
+        _tool("WriteFile", partial(_write_file, files), write, "path", "content"),
+        _tool("EditFile", partial(_edit_file, files), edit, "path", "old", "new"),
     )
+    return toolbox(tools)
 
 
 def _tool(
@@ -71,17 +70,16 @@ def _facts(files: Files, path: str) -> dict[str, Any]:
 
 
 async def _run_shell_command(files: Files, command: str) -> ToolResult:
-    said = ""
+    said: list[str] = []
 
     async def write(_: str, text: str) -> None:
-        nonlocal said
-        said += text
+        said.append(text)
 
     try:
         code = await Shell(files).run(command, write)
     except ValueError as error:
         return _result(f"syntax error: {error}\n", MISUSED)
-    return _result(said, code)
+    return _result("".join(said), code)
 
 
 def _result(said: str, code: int) -> ToolResult:

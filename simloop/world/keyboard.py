@@ -1,5 +1,7 @@
 """The keyboard of the user: the lines that the user types on standard input, and their record."""
 
+from itertools import count
+
 from simloop.escape import recordable, writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
@@ -29,7 +31,6 @@ class Keyboard:
         self._lines = lines  # more may be added
         self.is_over = False
         """Whether a question came that no line answers."""
-        self._typed = 0
         self._recorder = recorder
         self._loop = loop
         pipes = run_with_pipes(loop)
@@ -42,10 +43,13 @@ class Keyboard:
         self._fiber: Fiber = threads_of(loop).start_fiber("the user", course)
 
     async def _type_lines(self) -> None:
-        while True:
+        for typed in count():
             await self._input.asked(self._fiber)
             line = next((each for each in self._lines if each.fits(self._input.screen)), None)
-            if line is None or self._is_endless():
+            if line is not None and typed == MOST_LINES:
+                asked = f"the program has asked its user {MOST_LINES} times"
+                self._recorder.keep(runaway(asked, "let it stop, or type a line fewer times"))
+            if line is None or typed == MOST_LINES:
                 self.is_over = True
                 self._record(TypedLine("", ""), ends=True)
                 self._input.end()
@@ -55,13 +59,6 @@ class Keyboard:
             line.typed += 1
             self._record(line)
             await self._input.type(self._fiber, f"{line.text}\n")
-
-    def _is_endless(self) -> bool:
-        self._typed += 1
-        if self._typed > MOST_LINES:
-            asked = f"the program has asked its user {MOST_LINES} times"
-            self._recorder.keep(runaway(asked, "let it stop, or type a line fewer times"))
-        return self._typed > MOST_LINES
 
     async def _pour(self, text: str) -> None:
         self._record(TypedLine(text, ""))

@@ -92,8 +92,7 @@ class ModelPort(Struct, eq=False):
         number = self.requests + 1
         if number - self.before > self.most:
             passed = f"the run passed max_transitions={self.most} requests without an outcome"
-            recorder.keep(error := runaway(passed, _HINT))
-            raise error
+            raise recorder.keep(runaway(passed, _HINT))
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
         is_view = isinstance(messages, View)  # the engine sends Views, and only of messages
         try:
@@ -106,8 +105,7 @@ class ModelPort(Struct, eq=False):
             if not is_view:
                 check_request(entry)
         except (AttributeError, TypeError, msgspec.MsgspecError) as error:
-            recorder.keep(wrong := wrong_request(number, error))
-            raise wrong from error
+            raise recorder.keep(wrong_request(number, error)) from error
         self.requests = number
         if seq > recorder.look_at:
             recorder.look()
@@ -315,8 +313,7 @@ class RecordedStream(Struct, eq=False):
     def _failure(self, error: BaseException) -> StreamError:
         """Return the failure for an exception; raise an error of simloop, or the end of the run."""
         if isinstance(error, SimloopError):  # the script is wrong, or simloop is
-            self._port.recorder.keep(error)
-            raise error
+            raise self._port.recorder.keep(error)
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
             if self._port.cancellation.pending is not None or task is None or task.cancelling():

@@ -92,8 +92,7 @@ class App:
     def failed(self, error: Exception, port: "ServicesPort") -> TimedAnswer:
         """Return the answer of a server whose code fails; raise an error of simloop again."""
         if isinstance(error, SimloopError):
-            port.recorder.keep(error)
-            raise error
+            raise port.recorder.keep(error)
         user_functions.keep(port.raised, f"the service {self.address}", error)
         return answer_of((500, "Internal Server Error"))
 
@@ -231,9 +230,8 @@ class ServicesPort(Struct, eq=False):
     def _record(self, service: Service, rest: str, request: HttpRequest) -> int:
         self._requests = number = self._requests + 1
         if number > MOST_REQUESTS:
-            error = runaway(f"the run passed {MOST_REQUESTS} requests to services", _ADVICE)
-            self.recorder.keep(error)
-            raise error
+            passed = f"the run passed {MOST_REQUESTS} requests to services"
+            raise self.recorder.keep(runaway(passed, _ADVICE))
         # Without the task that waits for it, which would outlive its run.
         kept = request if request.sender is None else structs.replace(request, sender=None)
         service.requests.append(kept)
@@ -248,10 +246,8 @@ class ServicesPort(Struct, eq=False):
         """Count a piece of a reply, of `size` bytes with those before. Raises RunawayRun."""
         self.loop.progress.count(1)
         if size > MOST_BYTES:
-            passed = f"the body of the reply to request {number} to a service"
-            error = runaway(f"{passed} passed {MOST_BYTES} bytes")
-            self.recorder.keep(error)
-            raise error
+            body = f"the body of the reply to request {number} to a service"
+            raise self.recorder.keep(runaway(f"{body} passed {MOST_BYTES} bytes"))
 
     def record_whole(self, number: int, reply: HttpReply) -> None:
         """Record a reply all of whose body is there."""

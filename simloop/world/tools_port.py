@@ -34,6 +34,7 @@ from simloop.world.user_port import no_turn
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 _JSON = (str, int, float, list, dict, type(None))
+_BREAKS = (entries.Error, entries.StreamCut)
 CURRENT_CALL: ContextVar[str] = ContextVar("current_call", default="")
 """The id of the call whose tool runs here; empty in other code."""
 Breaking: TypeAlias = Callable[[Timeout], contextlib.AbstractContextManager[object]]
@@ -185,11 +186,8 @@ class OwnTools(msgspec.Struct, eq=False):
                 if entry.tools is not UNSET:
                     self._schemas.update((one.name, one.parameters) for one in entry.tools)
                 self._answered.update(getattr(each, "call_id", "") for each in entry.added)
-            elif kind is entries.Error or kind is entries.StreamCut:
+            elif kind in _BREAKS or (kind is entries.Finish and entry.reason not in facts.MAY_ACT):
                 self._broken.add(entry.request)
-            elif kind is entries.Finish:
-                if entry.reason not in facts.MAY_ACT:
-                    self._broken.add(entry.request)
             elif kind is entries.Ended and entry.outcome is not Outcome.COMPLETED:
                 self._open.clear()  # nothing runs for the calls of a run that has failed
             elif kind is entries.ToolStarted and not entry.own:
@@ -360,8 +358,7 @@ class ToolsPort:
     def _failure(self, tool: Tool, error: BaseException) -> ToolResult:
         """Return the result for an exception; raise an error of simloop again."""
         if isinstance(error, SimloopError):  # a wrong scenario or an escape from the simulation
-            self._recorder.keep(error)
-            raise error
+            raise self._recorder.keep(error)
         if isinstance(error, asyncio.CancelledError):
             return failed("the tool was cancelled")  # by itself: no Exception, so bug D4
         keep(self._raised, f"the tool {tool.spec.name}", error)

@@ -80,9 +80,8 @@ class UserPort:
         """
         if self._loop.busy:
             await asyncio.sleep(0)
-        if self._recorder.error is not None:
-            await self._refuse()
-        if not self.cancellation.closed and self.cancellation.is_due:
+        stop = self.cancellation
+        if self._recorder.error is not None or (not stop.closed and stop.is_due):
             await self._refuse()
 
     async def _refuse(self) -> None:

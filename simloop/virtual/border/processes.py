@@ -175,8 +175,7 @@ class Process:
             return
         descriptor = self._descriptors.get(stream, -1)
         if descriptor < 0:
-            file = getattr(sys, _STREAMS[stream])
-            file.write(data.decode(errors="backslashreplace"))
+            getattr(sys, _STREAMS[stream]).write(data.decode(errors="backslashreplace"))
             return
         rest, is_noted = memoryview(data), stream in self._noted
         while rest:
