@@ -26,6 +26,7 @@ from simloop.engine.user_code import UserCode
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import HookIsolation
+from simloop.prove.explore import without_collections
 from simloop.runs.loop import loaded
 from simloop.runs.run import Runner
 from simloop.scenario import replies, schema
@@ -274,10 +275,8 @@ class HookBench:
             calls *= 2
         taken: dict[str, list[float]] = {name: [] for name in ("unit", *hooks)}
         order, noise, end_ns = list(taken), Random(0), self.clock() + _ENOUGH_NS  # noqa: S311
-        collects = gc.isenabled()
         gc.collect()
-        gc.disable()
-        try:
+        with without_collections():
             for turn in range(_WARM_UP_TURNS + _TURNS):
                 if turn >= _WARM_UP_TURNS + _FEWEST_TURNS and self.clock() > end_ns:
                     break
@@ -287,9 +286,6 @@ class HookBench:
                     else:
                         taken[name].append(await passages.batch(hooks[name], calls) / calls)
                 noise.shuffle(order)
-        finally:
-            if collects:
-                gc.enable()
         return {name: values[_WARM_UP_TURNS:] for name, values in taken.items()}
 
 

@@ -26,7 +26,7 @@ Say = Callable[[str], object]
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Disable garbage collection, which would scan the large graph repeatedly and free nothing."""
+    """Disable garbage collection, which would scan a large graph repeatedly and free nothing."""
     collects = gc.isenabled()
     gc.disable()
     try:

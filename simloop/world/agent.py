@@ -30,6 +30,11 @@ from simloop.world.services import SERVES
 from simloop.world.user_functions import describe
 from simloop.world.world import World
 
+_TAKES_WORLD: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""The functions that were looked at: a signature takes longer than the rest of a plan."""
+MOST_IN_A_ROW = 200
+"""How many entries of an `AgentRecord` a trace has in a row, without traffic between them."""
+
 
 class Agent(Protocol):
     """An agent: an async callable, called once for each prompt. `agent_from` makes it from others.
@@ -126,10 +131,6 @@ def _takes_world(made: Any, name: str) -> bool:
     return known
 
 
-_TAKES_WORLD: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-"""The functions that were looked at: a signature takes longer than the rest of a plan."""
-
-
 def _binds_world(made: Any, name: str) -> bool:
     signature = inspect.signature(made)
     second = [*signature.parameters.values()][1:2]
@@ -158,10 +159,6 @@ class Ending(Struct, frozen=True):
     text: str = ""
     counters: Counters | None = None
     exit: int | None = None
-
-
-MOST_IN_A_ROW = 200
-"""How many of these entries a trace has in a row, without traffic between them."""
 
 
 class AgentRecord:

@@ -49,6 +49,8 @@ _SIZE = _random.Random.__basicsize__ - _HEAD
 if not 2500 <= _SIZE < 2508:  # noqa: PLR2004
     raise ImportError("this version of Python keeps the state of a random generator in another way")
 _WALL_CLOCKS = {getattr(time, name, None) for name in ("CLOCK_REALTIME", "CLOCK_TAI")}
+GeneratorState = tuple[bytes, Any]
+"""The state of a generator: its numbers, and the half of a pair that `gauss` has kept."""
 
 
 def stream_here(seeds: Seeds, name: str) -> random.Random:
@@ -59,10 +61,6 @@ def stream_here(seeds: Seeds, name: str) -> random.Random:
 def is_importing() -> bool:
     """Return whether an import is on the stack."""
     return bool(_LOCKS) and any(each.f_code is _LOAD for each in stack(sys._getframe(1)))
-
-
-GeneratorState = tuple[bytes, Any]
-"""The state of a generator: its numbers, and the half of a pair that `gauss` has kept."""
 
 
 class SharedDraws:
