@@ -149,8 +149,8 @@ class Compactor(Struct, eq=False):
         run goes on, and a person should know why there is no compaction.
         """
         history, policy = self._history, self._policy
-        most, size = policy.max_messages, len(history.messages)
-        fits = history.tokens < policy.trigger if most is None else size <= most
+        most = policy.max_messages
+        fits = history.tokens < policy.trigger if most is None else len(history.messages) <= most
         if fits:
             return False
         removed = plan_cut(history, policy, forced=False, down_to=None).removed

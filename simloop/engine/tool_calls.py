@@ -286,7 +286,8 @@ class ToolCalls:
         index, call = ready.place, ready.call
         if isinstance(result, Started):
             result = await self._wait(result, ready)
-        hooks, reported = self._hooks.after_tool_call, self._report_failures or not result.is_error
+        hooks = self._hooks.after_tool_call
+        reported = self._report_failures or not result.is_error
         if reported and hooks and self._cancellation.pending is None:
             done = AfterToolCall(call, ready.arguments, result)
             try:
