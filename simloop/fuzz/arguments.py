@@ -120,6 +120,8 @@ class Arguments:
         if "array" in kinds:
             least, most = _size(schema, "minItems") or 2, _size(schema, "maxItems") or 20
             yield from (self._items(schema, name, n, 1) for n in (0, least, most))
+            items = schema.get("items")
+            yield from ([each] for each in islice(self._candidates(items, name, depth + 1), 5))
         if "null" in kinds:
             yield None
         if "object" in kinds and depth < _NESTED:

@@ -21,9 +21,9 @@ from simloop.scenario.expect import REST
 from simloop.scenario.people import Line, Then
 from simloop.scenario.programs import Program
 from simloop.scenario.programs import with_fault as with_program_fault
-from simloop.scenario.replies import Http, Pace, Reply, When, reply_of_fault
+from simloop.scenario.replies import Http, Pace, Reply, TokenUsage, When, reply_of_fault
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
-from simloop.scenario.services import Route, with_fault
+from simloop.scenario.services import Route, failing, with_fault
 from simloop.virtual.clock.instants import SECOND_NS
 from simloop.world import faults
 from simloop.world.program_scripts import FILES
@@ -101,8 +101,8 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
 
     kinds = (
         _failures(), _cuts(), _calls(offer, abilities), _tools(base, offer), _user(),
-        _answers(offer), _later(base, offer, abilities), _people(offer), _others(base),
-        _limits(offer, abilities.limits),
+        _answers(offer), _later(base, offer, abilities), _people(offer), _services(base),
+        _others(base, offer), _limits(offer, abilities.limits),
     )  # fmt: skip
     ordered = [
         sorted(filter(can_come, kind), key=lambda each: not each.name.startswith(_FIRST))
@@ -439,6 +439,11 @@ def _user() -> Iterator[Circumstance]:
     yield Circumstance("two messages after request", two)
 
 
+def _again(draft: WorldDraft, _: int) -> None:
+    """Let the model call again what it has called first."""
+    draft.insert(1, draft.reply(0))
+
+
 def _both(*acts: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], object]:
     return lambda draft, place: [each(draft, place) for each in acts]
 
@@ -467,6 +472,7 @@ def _in_second(**keys: Any) -> Callable[[WorldDraft, int], None]:
     return act
 
 
+_FULL = TokenUsage(input=180_000, output=9_000)
 _SUMMARIES: Mapping[str, Mapping[str, Any]] = {
     ", a summary that fails": {"http": {"status": 500}},
     ", an empty summary": {"finish": "stop"},
@@ -484,9 +490,14 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
         calls: Any = (
             {"call": [draft.offer.call(n, n) for n in range(12)]} if draft.offer.first else {}
         )
-        draft.insert(0, Reply(say=["some words " * 3_000], **calls, times=2))
+        draft.insert(0, Reply(say=["some words " * 3_000], **calls, usage=_FULL, times=2))
         if calls and not draft.offer.answers:
-            draft.rules.append(Reply(when=When(tools=[]), **keys, times="always"))
+            first = [Reply(when=When(tools=[]), say="At first.", times=1)] if "say" in keys else []
+            draft.rules += [*first, Reply(when=When(tools=[]), **keys, times="always")]
+        if "say" not in keys:
+            failing = {"replies": [Reply(**keys, times="always")]}
+            parties = draft.get("models").items()
+            draft.keys["models"] = {name: each.model_copy(update=failing) for name, each in parties}
         prompts = ("first words ", "second words ") if "say" in keys else ("many words ",)
         said = [Then(say=each * 3_000) for each in prompts]
         draft.keys["then"] = draft.get("then") or [*said, FURTHER]
@@ -528,12 +539,27 @@ _OF_PROGRAMS = {
 }
 
 
-def _others(base: Scenario) -> Iterator[Circumstance]:
+def _services(base: Scenario) -> Iterator[Circumstance]:
     for name, (words, (times, keys)) in product(base.services, _OF_SERVICES.items()):
         stage = faults.Stage.LATE if "takes" in keys else faults.Stage.INSTEAD
         fault = faults.SiteFault(f"service {words}", stage, keys)
         act = _disturbed("services", name, fault, with_fault, times)
         yield Circumstance(f"{name} {words}", act, stalls="stall" in keys)
+    for name, routes in base.services.items():
+        for place, route in enumerate(routes[1:], 1):  # a first one is in the catalogue
+            act = _with_services(name, [*routes[:place], failing(route), *routes[place:]])
+            yield Circumstance(f"route {place} of {name} fails once", act)
+        late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
+        act = _with_services(name, [Route(post=f"/{REST}", status=422, times=1), *late])
+        yield Circumstance(f"{name} refuses a POST, and is late with the others", act)
+    of_post = partial(with_fault, of="post")  # a read before would use the fault up
+    for name, fault in product(base.services, faults.SERVICE_FAULTS[1:]):
+        if any(route.post for route in base.services[name]):
+            act = _disturbed("services", name, fault, of_post, 1)
+            yield Circumstance(f"{fault.site} of a POST to {name}", act)
+
+
+def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name, given in base.programs.items():
         yield Circumstance(f"{name} is not there", _with_programs(name, {}))
         if given != FILES:  # a shell over files has no answers
@@ -543,9 +569,12 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
                     for each in (given if isinstance(given, list) else [given])
                 ]
                 yield Circumstance(f"{name} {words}", _with_programs(name, {name: answers}))
+    twice = _inserted({"call": [offer.call(0), offer.call(0, 1)]}) if offer.first else _further
     for key, phase in (("services", "service-request"), ("programs", "program-started")):
         for nth in (1, 2) if getattr(base, key) else ():
-            yield Circumstance(f"abort after {phase} {nth}", _stopped(after=phase, nth=nth))
+            stop = _stopped(after=phase, nth=nth)
+            yield Circumstance(f"abort after {phase} {nth}", stop)
+            yield Circumstance(f"abort after {phase} {nth} of two calls", _both(twice, stop))
     for key, several, change in (
         ("services", faults.SERVICE_FAULTS, with_fault),
         ("programs", faults.PROGRAM_FAULTS, with_program_fault),
@@ -555,19 +584,8 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
                 for times in (1, 4):
                     act = _disturbed(key, name, fault, change, times)
                     yield Circumstance(f"{times} {fault.site} of {name}", act)
-    for name, routes in base.services.items():
-        first = [each.model_copy(update={"times": 1}) for each in routes if each.get]
-        down = Route(get=f"/{REST}", status=500, times=1)
-        act = _with_services(name, [*first, down, *routes])
-        yield Circumstance(f"{name} is down after the first request", act)
-        late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
-        act = _with_services(name, [Route(post=f"/{REST}", status=422, times=1), *late])
-        yield Circumstance(f"{name} refuses a POST, and is late with the others", act)
-    of_post = partial(with_fault, of="post")  # a read before would use the fault up
-    for name, fault in product(base.services, faults.SERVICE_FAULTS[1:]):
-        if any(route.post for route in base.services[name]):
-            act = _disturbed("services", name, fault, of_post, 1)
-            yield Circumstance(f"{fault.site} of a POST to {name}", act)
+            again = _both(_again, _disturbed(key, name, several[-1], change, 1))
+            yield Circumstance(f"{several[-1].site} of {name}, and the first calls again", again)
     for each in chain(_failures(), _cuts()) if base.models else ():
         for name in base.models:
             yield each._replace(name=f"{each.name} for {name}", act=_for_party(name, each))

@@ -253,13 +253,19 @@ def _expression(text: str, parameter: str) -> tuple[str, tuple[str, ...]]:
     return "".join(pieces), names
 
 
+def failing(route: Route) -> Route:
+    """Return a route that fails once, for the requests of another one."""
+    of: Any = {name: getattr(route, name) for name in METHODS if getattr(route, name) is not None}
+    return Route(**of, when=route.when, status=500, times=1)
+
+
 def with_fault(routes: list[Route], fault: SiteFault, times: int, of: str = "any") -> list[Route]:
     """Return the routes of a service whose first requests fail, or whose answers come late."""
     if fault.stage is Stage.LATE:
         late = Route(any="/", **fault.keys).takes
         return [route.model_copy(update={"takes": late}) for route in routes]
-    failing: Any = {of: f"/{REST}", **fault.keys}
-    return [Route(**failing, times=times), *routes]
+    keys: Any = {of: f"/{REST}", **fault.keys}
+    return [Route(**keys, times=times), *routes]
 
 
 @cache

@@ -211,7 +211,8 @@ def test_the_edges_of_a_text_a_number_and_a_list() -> None:
     assert {-4, 0, -1, 100, 2**31} <= {*numbers}
     assert 0.1 not in numbers
     lists = edges({"type": "array", "items": {"type": "integer"}, "maxItems": 3})
-    assert {len(each) for each in lists} == {0, 2, 3}
+    assert {len(each) for each in lists} == {0, 1, 2, 3}
+    assert [""] in edges({"type": "array", "items": {"type": "string"}})
     assert edges({"type": ["boolean", "null"]}) == [False, None]
     assert {"some key": 1} in edges({"type": "object", "additionalProperties": {"type": "integer"}})
 

@@ -4,6 +4,7 @@ simloop may not see which tool does it, so a request or a program belongs to the
 """
 
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
@@ -155,7 +156,8 @@ def arguments_quoted_in_paths(subject: Subject, entry: ServiceRequest) -> str:
     calls = [call for reply in subject.facts.last_replies() for call in reply.calls]
     for call in calls if "?" in entry.path else ():
         given = json_value(call.arguments)
-        for text in given.values() if isinstance(given, dict) else ():
+        values = given.values() if isinstance(given, dict) else ()
+        for text in chain.from_iterable(each if type(each) is list else [each] for each in values):
             part = text.partition("#")[0] if isinstance(text, str) else ""
             if "?" in part and "://" not in part and f"/{part}" in entry.path:
                 return f"{described(entry)} has the text {text!r:.60} of call {call.id!r} as it is"
@@ -359,6 +361,35 @@ def failed_programs_told(subject: Subject) -> Watch:
                     return f"request {entry.number} has {message.text!r:.60}, and {lost}"
             failed.clear()
             lost = ""
+
+
+@of_agents(
+    "The failure of a program is not remembered as the result of a call.",
+    "BUGS.md D8",
+    sees=[Prompt, ProgramStarted, ProgramEnded, MainRequest],
+    begins=[ProgramStarted],
+)
+def failures_not_remembered(subject: Subject) -> Watch:
+    """If the model calls the tool again, the program runs again: it may succeed by now."""
+    told: dict[tuple[str, str], str] = {}
+    has_begun = has_failed = False
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            told = {}
+        elif type(entry) is ProgramStarted:
+            has_begun = True
+        elif type(entry) is ProgramEnded:
+            has_failed = has_failed or entry.exit != 0
+        else:
+            for call in [call for message in subject.facts.added for call in calls_of(message)]:
+                message, work = subject.results.get(call.id), (call.name, call.arguments)
+                if message is not None and not has_begun and told.get(work) == message.text:
+                    again = f"request {entry.number} answers call {call.id!r} with the same failure"
+                    return f"{again}, {message.text!r:.80}, and no program has run"
+                if message is not None and has_failed and tells(message.text):
+                    told[work] = message.text
+            has_begun = has_failed = False
 
 
 @invariant(

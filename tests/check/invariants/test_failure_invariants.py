@@ -11,6 +11,7 @@ from simloop.check.invariants.outside import (
     changes_committed,
     changes_ended_before_their_answers,
     failed_programs_told,
+    failures_not_remembered,
     keys_used_once,
     no_changes_for_broken_replies,
     no_sql_of_arguments,
@@ -106,6 +107,15 @@ def stopped_amid(*, ends: bool) -> Recording:
     if ends:
         run.add(entries.ProgramEnded, 2, -9)
     return run.add(entries.LeftBehind, "program", "serve", "bot.py:9 in look")
+
+
+def probed(text: str = "exit status 3", *, again: bool) -> Recording:
+    """Two equal calls; the program of the first one fails."""
+    run = sent(printed("", 3), "exit status 3").replied("", "b")
+    if again:
+        run.add(entries.ProgramStarted, 2, ("pytest",)).add(entries.ProgramEnded, 2, 3)
+    before = [*CALLED, returned("a", "exit status 3")]
+    return run.request([*before, said("", "b"), returned("b", text)])
 
 
 def under_way(text: str, *, ends: bool = False) -> Recording:
@@ -205,6 +215,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "the program pytest -q goes on at the end of the run, and the user has stopped it"),
     (changes_ended_before_their_answers, under_way("It failed."),
      "is under way, and request 2 tells the model of the result 'it failed.'"),
+    (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
     (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
     (arguments_quoted_in_paths, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
     (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
@@ -269,6 +280,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (slow_programs_ended, stopped_amid(ends=True)),
     (changes_ended_before_their_answers, under_way("It is done.", ends=True)),
     (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),
+    (failures_not_remembered, probed(again=True)),
+    (failures_not_remembered, probed("You have called it.", again=False)),
     (keys_used_once, keyed("k", "l")),
     (keys_used_once, keyed("", "")),
     (keys_used_once, keyed("k", "k", body="")),
