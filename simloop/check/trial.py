@@ -309,12 +309,18 @@ def only(name: str) -> list[Invariant] | None:
     return [each for each in all_invariants() if each.name == name] or None
 
 
-def failure_of(plan: Plan, rules: Rules | None = None, *, twice: bool = False) -> Failure | None:
-    """Run a plan to its first violation, return the failure; `twice`: repeat a good run."""
+def failure_of(
+    plan: Plan, rules: Rules | None = None, *, twice: bool = False, name: str = ""
+) -> Failure | None:
+    """Run a plan to its first violation, and return the failure: that of the name, or the first.
+
+    `twice`: repeat a good run.
+    """
     verdict = trial(plan, rules, Until.VIOLATION)
     if twice and verdict.failure() is None:
         run_again(verdict)
-    return verdict.failure()
+    named = (each for each in (verdict.every_failure() if name else ()) if each.name == name)
+    return next(named, verdict.failure())
 
 
 def _listen(run: Simulation, judging: Judge, expect: Expect) -> None:

@@ -44,19 +44,19 @@ def digest_of(record: Iterable[AnyEntry]) -> str:
     return hashlib.blake2b(msgspec.json.encode(list(record)), digest_size=16).hexdigest()
 
 
-def failure_alone(scenario: Scenario, rule: str = "", *, twice: bool = False) -> Failure | None:
+def failure_alone(scenario: Scenario, name: str, **asked: bool) -> Failure | None:
     """Run a scenario, which names its loop, in a new process, and return its failure.
 
-    `rule` is the one invariant that is judged there, if there is one of this name. With `twice`,
-    the run is compared with a second one.
+    Of several failures it is that of the name. With `alone`, only the invariant of this name is
+    judged, if there is one; with `twice`, the run is compared with a second one.
     Raises ScenarioError if no file can hold the scenario.
     """
     if NURSERIES:
-        found = NURSERIES[-1].answer(scenario, rule=rule, twice=twice)
+        found = NURSERIES[-1].answer(scenario, name=name, **asked)
         return None if found is None else Failure(*found)
-    asked = _request(scenario, rule=rule, twice=twice)
+    sent = _request(scenario, name=name, **asked)
     try:
-        done = subprocess.run(**_process({}), input=asked, timeout=PATIENCE_S, check=False)
+        done = subprocess.run(**_process({}), input=sent, timeout=PATIENCE_S, check=False)
     except subprocess.TimeoutExpired:
         return Failure.named(FINISHES, OVERDUE)
     found = json.loads(done.stdout or "null")  # empty if the run has ended its process
@@ -215,14 +215,20 @@ def main(given: str, parent: str) -> None:
 
 
 def _answered(
-    content: bytes, rule: str = "", *, twice: bool = False, isolates: bool | None = None
+    content: bytes,
+    *,
+    name: str = "",
+    alone: bool = False,
+    twice: bool = False,
+    isolates: bool | None = None,
 ) -> Any:
     """Return the failure of a scenario, or the digest of its run, which is isolated or not."""
     try:
         scenario = Scenario.model_validate_json(content)
         if isolates is not None:
             return digest_of(trial(Plan(scenario, {"isolate": isolates}), UNJUDGED).entries)
-        return failure_of(Plan(scenario, {}), Rules(only(rule), expectations=False), twice=twice)
+        rules = Rules(only(name) if alone else None, expectations=False)
+        return failure_of(Plan(scenario, {}), rules, twice=twice, name=name)
     except ScenarioError as error:
         return None if isolates is not None else Failure.of_error(error)
     except (SimloopError, ValidationError):

@@ -400,8 +400,8 @@ class Search:
         if self._invariants is not None or not plan.has_file:
             known = [each for each in self._invariants or () if each.name == name]
             rules = Rules(known or only(name), expectations=False)
-            return failure_of(plan, rules, twice=twice)
-        return failure_alone(plan.by_itself(), "" if self._course is None else name, twice=twice)
+            return failure_of(plan, rules, twice=twice, name=name)
+        return failure_alone(plan.by_itself(), name, alone=self._course is not None, twice=twice)
 
 
 def _of_two_users(world: Scenario, record: Iterable[AnyEntry]) -> Scenario:

@@ -314,6 +314,26 @@ def test_a_run_is_ended_at_the_first_violation() -> None:
     assert Ended not in kinds
 
 
+@invariant("A run sends no second request.", "a test", sees=[Request])
+def no_second_request(_: Subject, entry: Any) -> str:
+    return "there is a second" if entry.number > 1 else ""
+
+
+@invariant("A run sends no even request.", "a test", sees=[Request])
+def no_even_request(_: Subject, entry: Any) -> str:
+    return "there is an even one" if not entry.number % 2 else ""
+
+
+def test_of_several_violations_the_one_of_the_name_is_returned() -> None:
+    plan = Plan(Scenario(prompt="Go.", model=[Reply(http={"status": 500}), Reply(say="So.")]), {})
+    rules = Rules([no_second_request, no_even_request], expectations=False)
+    first = "no-second-request"
+    for name, found in (("no-even-request",) * 2, ("", first), ("another", first)):
+        failure = failure_of(plan, rules, name=name)
+        assert failure is not None
+        assert failure.name == found
+
+
 def test_a_run_that_does_not_end_breaks_the_rule_that_it_finishes() -> None:
     scenario = Scenario(prompt="Go.", model=[Reply(say="No.", times="always")], max_transitions=50)
     found = failure_in(scenario, {"loop": asks_for_ever})

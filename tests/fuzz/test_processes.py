@@ -66,8 +66,8 @@ def test_the_digest_is_that_of_the_entries() -> None:
 @pytest.mark.slow
 def test_a_failure_that_needs_earlier_runs_is_none_in_a_new_process() -> None:
     world = of("remembers")
-    assert failure_alone(world) is None
-    again = failure_alone(world.model_copy(update={"then": ["a", "b"]}))
+    assert failure_alone(world, "") is None
+    again = failure_alone(world.model_copy(update={"then": ["a", "b"]}), "")
     assert again is not None
     assert again.name == "adjacent-results"
 
@@ -105,8 +105,8 @@ def test_a_failure_that_needs_earlier_runs_is_none_in_a_nursery(nursery: Nursery
 
 def test_a_nursery_judges_by_the_one_rule_that_is_named(nursery: Nursery) -> None:
     world = of("remembers").model_copy(update={"then": ["a", "b"]})
-    assert nursery.answer(world, rule="no-mistake-in-the-code") is None
-    found = nursery.answer(world, rule="adjacent-results")
+    assert nursery.answer(world, name="no-mistake-in-the-code", alone=True) is None
+    found = nursery.answer(world, name="adjacent-results", alone=True)
     assert found[0] == "adjacent-results"
 
 
@@ -138,7 +138,7 @@ def test_a_failure_is_tried_in_the_nursery_of_the_process_if_it_has_one(
 ) -> None:
     monkeypatch.setattr(processes, "NURSERIES", [nursery])
     monkeypatch.setattr(subprocess, "Popen", None)  # no new Python
-    found = failure_alone(of("fails"))
+    found = failure_alone(of("fails"), "")
     assert found is not None
     assert found.name == "no-mistake-in-the-code"
 

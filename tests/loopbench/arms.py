@@ -52,7 +52,7 @@ class _SearchHere(Search):
 
     def alone(self, world: Scenario, name: str) -> Failure | None:
         rules = Rules(only(name) if self.is_of_agent else None, expectations=False)
-        return failure_of(Plan(world, {"loop": self.loop}), rules)
+        return failure_of(Plan(world, {"loop": self.loop}), rules, name=name)
 
 
 def searched(fault: Fault, number: int, seconds: float) -> Trial:
@@ -102,7 +102,7 @@ def course_of(fault: Fault) -> list[Scenario]:
 
 def _is_of_fault(found: FoundFailure, alone: RunOptions) -> bool:
     rules = Rules(found.rule, expectations=False)
-    clean = failure_of(Plan(found.scenario, alone), rules)
+    clean = failure_of(Plan(found.scenario, alone), rules, name=found.name)
     return bool(found.reproduced) and (clean is None or clean.name != found.name)
 
 
