@@ -124,8 +124,9 @@ _MAY_PASS = re.compile(
 )
 _CONFLICT, _TOO_LARGE, _SERVER = 409, 413, 500
 # No cap but the longest wait of a JavaScript timer.
+_HEADERS = "retry-after-ms", "retry-after"
 _UNCAPPED = dict.fromkeys(("max_delay_ms", "max_retry_after_ms"), 2**31 - 1)
-_AT_ONCE = re.compile(r"0|-\d+")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +139,13 @@ class OpencodeRetry:
         return error in RETRYABLE
 
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
-        """Return the wait that a header asks for, zero and less for none, else 2, 4, 8 s ..."""
-        if fault is not None and _AT_ONCE.fullmatch(fault.header("retry-after") or ""):
+        """Return the wait that a header asks for, zero and less for none, else 2, 4, 8 s ...
+
+        The first header that is a number decides.
+        """
+        headers = [fault.header(each) or "" for each in _HEADERS] if fault is not None else []
+        asked = next((float(each) for each in headers if _NUMBER.fullmatch(each)), None)
+        if asked is not None and asked <= 0:
             return 0
         uncapped = ExponentialBackoff(initial_delay_ms=self.initial_delay_ms, **_UNCAPPED)
         return uncapped.delay_ns(failures, fault, now_ns=now_ns, draw=draw)

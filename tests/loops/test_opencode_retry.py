@@ -97,5 +97,7 @@ def test_a_delay_has_no_cap_but_the_longest_timer() -> None:
 
 
 def test_a_retry_after_of_zero_or_less_retries_at_once() -> None:
-    assert [delay(3, retry_after=value) for value in ("0", "-5")] == [0, 0]
+    assert [delay(3, retry_after=value) for value in ("0", "-5", "0.0", "-0.5", "+0")] == [0] * 5
+    assert [delay(3, retry_after_ms=value) for value in ("0", "-3")] == [0, 0]
+    assert delay(3, retry_after="0", retry_after_ms="500") == 500 * MS
     assert [delay(3, retry_after=value) // MS for value in ("", "soon", "nan")] == [8_000] * 3
