@@ -338,3 +338,36 @@ def hook_timeouts(subject: Subject) -> Watch:
                 return f"{what} is given up after {took} ns, and its limit is {limit_ns} ns"
         elif limit_ns is not None and took > limit_ns and (entry.point, entry.hook) in waits:
             return f"{what} takes {took} ns, and its limit is {limit_ns} ns"
+
+
+@invariant(
+    "Independent hooks that stand side by side begin at once, where hooks run in parallel.",
+    "loops.md",
+    sees=[Hook],
+    needs=[Need.MACHINE],
+)
+def independent_hooks_begin_at_once(subject: Subject) -> Watch:
+    """One that fails or is given up may have another beginning, so those that are well are judged.
+
+    The hooks of several calls may run at the same time: those of model calls are judged.
+    """
+    settings, done = subject.course.settings, ledger_of(subject).done
+    places: dict[tuple[str, str], int] = {}
+    for point, hooks in hooks_of(subject).items():
+        names = [hook.name for hook in hooks]
+        if point in _MODEL_POINTS and len({*names}) == len(names):
+            for number, stretch in enumerate(stretches_of(hooks, settings)):
+                places |= {(point, names[place]): number for place in stretch if len(stretch) > 1}
+    if not places:
+        return ""
+    begun: dict[tuple[int, str, int], int] = {}
+    while True:
+        entry = yield
+        its = places.get((entry.point, entry.hook))
+        if its is None or entry.result != "ok":
+            continue
+        start_ns = entry.at_ns - entry.took_ns
+        first_ns = begun.setdefault((done.moves, entry.point, its), start_ns)
+        if first_ns != start_ns:
+            apart_ms = (start_ns - first_ns) / _NS_PER_MS
+            return f"the hook {entry.hook} begins {apart_ms:g} ms after one that is independent"

@@ -135,6 +135,8 @@ OF_PARALLEL_HOOKS = [
     ("model-call-hooks-in-order", swapped(Hook, 1, 2),
      parallel(DONE, hooks=three("before_llm_call"))),
     ("model-call-hooks-in-order", dropped(Hook), parallel(DONE, hooks=three("after_llm_call")[:2])),
+    ("independent-hooks-begin-at-once", changed(Hook, 1, took_ns=SECOND),
+     parallel(DONE, hooks=[hook("before_llm_call", each, takes="2s") for each in ("one", "two")])),
     ("tool-call-hooks-in-order", swapped(Hook, 1, 2),
      parallel(LOOK, DONE, hooks=three("after_tool_call"))),
     ("hooks-run-for-each-call", dropped(Hook, -1),

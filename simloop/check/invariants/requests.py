@@ -277,6 +277,41 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
             asked = None
 
 
+@of_agents(
+    "A second summary is made of the first one, too, or stands beside it.",
+    "BUGS.md B10",
+    sees=[entries.Request],
+)
+def earlier_summaries_kept(subject: Subject) -> Watch:
+    """What came before the first summary is in its words alone, as long as requests have them."""
+    facts, summary = subject.facts, ""
+    asked: SentRequest | None = None
+    newest: SentRequest | None = None
+    while True:
+        entry = yield
+        request = facts.sent[entry.number]
+        if entry.purpose != "main" or facts.lacks_tools(request):
+            asked = request
+            continue
+        last, newest = newest, request
+        reply = None if asked is None else facts.replies.get(asked.number)
+        words = "" if reply is None or reply.finish not in WHOLE else reply.text.strip()
+        held = _words_in(request) if words else ""
+        gone = {*last.messages}.difference(request.messages) if words and last else ()
+        if asked and last and gone and words in held:
+            lost = not any(summary in each for each in (held, _words_in(asked)))
+            if lost and summary in _words_in(last):
+                return (
+                    f"request {entry.number} and its summary lack the one before: {summary!r:.60}"
+                )
+            summary = words
+        asked = None
+
+
+def _words_in(request: SentRequest) -> str:
+    return "\n".join([request.system_prompt, *(each.text for each in request.messages)])
+
+
 @invariant(
     "If a tool of a reply has run, the next request contains the reply, with its text and its "
     "calls unchanged.",

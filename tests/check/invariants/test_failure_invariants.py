@@ -21,6 +21,7 @@ from simloop.check.invariants.outside import (
     uncertain_changes_not_repeated,
 )
 from simloop.check.invariants.requests import (
+    earlier_summaries_kept,
     no_failure_in_place_of_the_history,
     prompt_and_tools_kept,
 )
@@ -188,6 +189,15 @@ def forgotten(*kept: Message, words: str | None = None) -> Recording:
     return run.request([*kept, UserMessage("More.")])
 
 
+def summed_twice(*asked_of: str, kept: str = "Then.") -> Recording:
+    """Two summaries, the second of these messages; the last request has the words `kept`."""
+    run = Recording().prompt().request([GO]).replied("", "a").request(SUMMED[:3])
+    run.replied("", "b").request(SUMMED, tools=[]).replied("At first.")
+    run.request([UserMessage("Before: At first."), GO]).replied("Yes.")
+    run.request([*map(UserMessage, asked_of)], tools=[], purpose="summary").replied("Then.")
+    return run.request([UserMessage(f"Before: {kept}"), GO])
+
+
 def again(*messages: Message, text: str = "Done.") -> Recording:
     run = asked().replied(text).ended(text=text).prompt("More.")
     return run.request([*messages, UserMessage("More.")])
@@ -218,6 +228,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
     (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
     (arguments_quoted_in_paths, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
+    (earlier_summaries_kept, summed_twice("Go.", "Sum up."), "lack the one before: 'At first.'"),
     (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(words=""), "nothing of its history"),
     (changes_committed, asked().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3"),
@@ -303,6 +314,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
      asked("Be kind.").replied("", "a").request([*CALLED, returned("a")], tools=[])),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: x"), GO], words="x")),
     (no_failure_in_place_of_the_history, summed(SUMMED[:5], fails=True)),
+    (earlier_summaries_kept, summed_twice("Before: At first.", "Sum up.")),
+    (earlier_summaries_kept, summed_twice("Sum up.", kept="At first. Then.")),
     (no_failure_in_place_of_the_history, forgotten(*SUMMED[3:5])),
     (no_failure_in_place_of_the_history, forgotten(UserMessage("In short."), words="In short.")),
     (no_failure_in_place_of_the_history, summed([FAILED, *SUMMED[1:5]], fails=True)),
