@@ -237,7 +237,6 @@ def _http_of(end: int, wait: int, body: int) -> replies.Http:
 SUMMARIES: Mapping[str, Mapping[str, Any]] = _DATA["summaries"]
 """The replies to a request for a summary: {n} is a number, and a text that `repeats` has its count,
 and how much more it is with each further number."""
-FIRST_SUMMARY = replies.Reply(say="The first summary.")
 LAST_SUMMARY = replies.Reply(say="The summary.", times="always")
 
 

@@ -197,7 +197,7 @@ def _up_to_a_limit(choices: Choices, limits: Limits, weights: Weights) -> Reply:
 
 def _summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
     if weights.summaries is None:  # an agent may ask for summaries, and need not
-        return [alphabet.FIRST_SUMMARY, alphabet.LAST_SUMMARY]
+        return [alphabet.LAST_SUMMARY]
     if not weights.summaries:
         return []
     kinds = weights.summaries
