@@ -290,6 +290,15 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
             )
 
 
+def _told_at_last(call: Any, most: int) -> Callable[[WorldDraft, int], None]:
+    def act(draft: WorldDraft, _: int) -> None:
+        calls = [Reply(call=call, times=most - 1)] if most > 1 else []
+        draft.replies = [*calls, draft.reply(len(draft.replies))]
+        draft.keys["queue"] = [Queued(say="Message 1.", after="request", nth=most)]
+
+    return act
+
+
 def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
     """Yield what happens to the tools of an agent that takes over amid the course."""
     if offer.later:
@@ -315,6 +324,9 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     ):
         if not keys or most > _MOST_STEPS:
             continue
+        if kind == "steps":
+            act = _told_at_last(keys["call"], most)
+            yield Circumstance("a message in the last step", act)
         for more in (-1, 3):
             if most + more > 0:
                 act = _inserted({**keys, "times": most + more})

@@ -463,10 +463,10 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
 def no_failure_after_an_answer(subject: Subject) -> Watch:
     """A reply with text and without calls, also half ones, which ended by itself, is an answer.
 
-    A message of the user that no request of the run has needs a further one. An answer may be
-    beyond a bound of the agent's own.
+    A message of the user that no request of the run has needs a further one, unless the answer
+    comes in the last step that the agent declares. It may be beyond a bound of the agent's own.
     """
-    facts = subject.facts
+    facts, limits = subject.facts, subject.limits
     said: set[str] = set()
     while True:
         entry = yield
@@ -474,9 +474,12 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             said = said | {entry.text} if type(entry) is entries.Queued else set()
             continue
         replies, request = facts.last_replies(), facts.request
-        if request is not None and said - {message.text for message in request.messages}:
-            continue
-        is_bound = any(word in entry.message.lower() for word in _OF_BOUNDS)
+        of_run = facts.main_replies[facts.earlier_replies :]
+        steps = sum(each.finish is not None for each in of_run)
+        is_last = limits is not None and steps == limits.max_steps
+        waiting = said - {message.text for message in request.messages} if request else ()
+        is_bound = waiting or any(word in entry.message.lower() for word in _OF_BOUNDS)
+        is_bound = is_bound and not is_last
         if entry.outcome is not Outcome.FAILED or facts.stop is not None or is_bound:
             continue
         if request and request.output and any(json_value(each.text) is None for each in replies):

@@ -297,6 +297,15 @@ def test_an_empty_reply_may_be_a_failure_for_the_backoff_or_not() -> None:
         assert again.found(agent_backoff_matches_policy, declaring()) == []
 
 
+@pytest.mark.parametrize(("steps", "is_found"), [(1, False), (2, True)])
+def test_a_message_of_the_user_is_left_where_no_further_step_is_allowed(
+    steps: int, *, is_found: bool
+) -> None:
+    run = looking(steps - 1).queued("More.").replied("Done.")
+    run.ended(FAILED, message="Error: GaveUp: the limit is 2 steps")
+    assert bool(run.found(no_failure_after_an_answer, declaring())) is is_found
+
+
 def test_a_request_of_another_conversation_is_no_retry() -> None:
     run = asked().failed(429, retry_after="9").request([UserMessage("A task.")])
     for each in (retry_after_respected, repeated_retries_wait, no_retry_of_permanent_failure):
