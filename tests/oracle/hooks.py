@@ -349,22 +349,29 @@ def hook_timeouts(subject: Subject) -> Watch:
 def independent_hooks_begin_at_once(subject: Subject) -> Watch:
     """One that fails or is given up may have another beginning, so those that are well are judged.
 
-    The hooks of several calls may run at the same time: those of model calls are judged.
+    The hooks of several calls may run at the same time, unless tools run one after the other.
     """
     settings, done = subject.course.settings, ledger_of(subject).done
+    points = _MODEL_POINTS if settings.tool_execution.order == "parallel" else _POINTS
     places: dict[tuple[str, str], int] = {}
     for point, hooks in hooks_of(subject).items():
         names = [hook.name for hook in hooks]
-        if point in _MODEL_POINTS and len({*names}) == len(names):
+        if point in points and len({*names}) == len(names):
             for number, stretch in enumerate(stretches_of(hooks, settings)):
                 places |= {(point, names[place]): number for place in stretch if len(stretch) > 1}
     if not places:
         return ""
     begun: dict[tuple[int, str, int], int] = {}
+    ran: set[tuple[str, str]] = set()  # since the newest call
     while True:
         entry = yield
         its = places.get((entry.point, entry.hook))
-        if its is None or entry.result != "ok":
+        if its is None:
+            continue
+        if (entry.point, entry.hook) in ran:
+            begun, ran = {}, set()
+        ran.add((entry.point, entry.hook))
+        if entry.result != "ok":
             continue
         start_ns = entry.at_ns - entry.took_ns
         first_ns = begun.setdefault((done.moves, entry.point, its), start_ns)
