@@ -236,7 +236,8 @@ def _played(settings: SearchSettings, due: Range, search: Search, start_s: float
                 if found:
                     break
                 begins()
-            new = found or search.answer_elsewhere()
+            # In a fork, nobody else reads what the twin answers.
+            new = [*found, *search.answer_elsewhere()]
             begins()  # a smaller scenario may not end either
             findings = [
                 SearchFinding.of(each, settings.loop, bases, shrinks=due.shrinks) for each in new

@@ -209,6 +209,13 @@ def test_a_smaller_scenario_that_does_not_end_ends_no_search(
     assert (result.ended, found.name, found.run) == (False, "retry-after-respected", result.runs)
 
 
+def test_a_range_with_a_finding_waits_for_its_twin_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(Search, "answer_elsewhere", lambda of: asked.append(of.number) or [])
+    result = play_range(replace(SETTINGS, isolate=False), Range(1, 100, UNTIMED))
+    assert asked == [found.run for found in result.findings]
+
+
 def test_the_runs_of_a_range_leave_nothing_in_this_process() -> None:
     searching._seen.clear()
     result = play_range(SearchSettings("searching:notes"), Range(1, 61, UNTIMED))

@@ -387,7 +387,8 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
         return ""
     limits, why = spent.limits, f"the run fails ({entry.message:.80})"
     is_last = spent.errors + spent.aside >= limits.max_error_count
-    if spent.offers and not facts.request.tools and spent.steps < limits.max_steps and not is_last:
+    is_last = is_last or spent.steps + 1 >= limits.max_steps  # it may be asked to answer now
+    if spent.offers and not facts.request.tools and not is_last:
         return f"{why} over a request without tools" if is_useless(reply) else ""
     if spent.may_be_at_limit:
         return ""

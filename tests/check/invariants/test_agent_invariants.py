@@ -117,10 +117,6 @@ DECLARED: list[tuple[Invariant, Recording, str]] = [
      "after 1 steps and 0 errors, and the agent declares max_steps=2"),
     (agent_uses_its_limits, asked().replied("", "a").started("a").ended(FAILED, message="late"),
      "the run fails (late) after 1 steps and 0 errors, and the agent declares max_steps=2"),
-    (agent_uses_its_limits,
-     asked().replied("", "a").started("a").result("a").request([*ASKED, GO], tools=[]).failed()
-     .after(9).request([*ASKED, GO], tools=[]).failed().ended(FAILED),
-     "over a request without tools"),
     (no_empty_answers, asked().finish().ended(), "the reply to request 1 has none"),
     (agent_uses_its_limits,
      looking(1).replied("", "a").started("a").result("a").ended(FAILED).prompt().request([GO])
@@ -304,6 +300,17 @@ def test_a_message_of_the_user_is_left_where_no_further_step_is_allowed(
     run = looking(steps - 1).queued("More.").replied("Done.")
     run.ended(FAILED, message="Error: GaveUp: the limit is 2 steps")
     assert bool(run.found(no_failure_after_an_answer, declaring())) is is_found
+
+
+@pytest.mark.parametrize(("most", "is_found"), [(2, False), (3, True)])
+def test_a_summary_that_fails_ends_no_run_and_the_last_step_may_have_no_tools(
+    most: int, *, is_found: bool
+) -> None:
+    run = asked().replied("", "a").started("a").result("a").request([*ASKED, GO], tools=[]).failed()
+    run.after(9).request([*ASKED, GO], tools=[]).failed().ended(FAILED)
+    found = run.found(agent_uses_its_limits, Subject(limits=Limits(max_steps=most)))
+    assert bool(found) is is_found
+    assert not found or "over a request without tools" in found[0]
 
 
 def test_a_request_of_another_conversation_is_no_retry() -> None:
