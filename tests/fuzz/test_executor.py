@@ -23,7 +23,7 @@ from simloop.fuzz.executor import (
     play_range,
     results_of,
 )
-from simloop.fuzz.search import Group, Search
+from simloop.fuzz.search import FoundFailure, Group, Search
 from simloop.runs import isolation
 
 
@@ -211,7 +211,12 @@ def test_a_smaller_scenario_that_does_not_end_ends_no_search(
 
 def test_a_range_with_a_finding_waits_for_its_twin_too(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(Search, "answer_elsewhere", lambda of: asked.append(of.number) or [])
+
+    def answer(search: Search) -> list[FoundFailure]:
+        asked.append(search.number)
+        return []
+
+    monkeypatch.setattr(Search, "answer_elsewhere", answer)
     result = play_range(replace(SETTINGS, isolate=False), Range(1, 100, UNTIMED))
     assert asked == [found.run for found in result.findings]
 
