@@ -510,8 +510,7 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
             failing = {"replies": [Reply(**keys, times="always")]}
             parties = draft.get("models").items()
             draft.keys["models"] = {name: each.model_copy(update=failing) for name, each in parties}
-        prompts = ("first words ", "second words ") if "say" in keys else ("many words ",)
-        said = [Then(say=each * 3_000) for each in prompts]
+        said = [Then(say=each * 3_000) for each in ("first words ", "second words ")]
         draft.keys["then"] = draft.get("then") or [*said, FURTHER]
 
     return act

@@ -5,6 +5,7 @@ obey this law exactly. An agent may shorten its context, add its own words and h
 conversations, so it must obey the law only in a request that continues the request before it.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,6 +39,8 @@ WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 _ANY = object()
 _LOST = 3
 """The messages that a summary may replace although it failed, with the request for it."""
+_BEGINNING = 12
+"""The length in characters of the beginning of a message that is not cut."""
 _STOPS = (entries.StopRequested, HookFailed)
 _SEEN = (*_STOPS, ModelFailed, entries.Backoff, entries.Request)
 
@@ -278,17 +281,21 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
 
 
 @of_agents(
-    "A second summary is made of the first one, too, or stands beside it.",
-    "BUGS.md B10",
-    sees=[entries.Request],
+    "What a summary takes the place of is in the request for it: the words of the user, and the "
+    "summary before.",
+    "BUGS.md B9, B10",
+    sees=[entries.Prompt, entries.Queued, entries.Request],
 )
-def earlier_summaries_kept(subject: Subject) -> Watch:
-    """What came before the first summary is in its words alone, as long as requests have them."""
-    facts, summary = subject.facts, ""
+def summaries_lose_nothing(subject: Subject) -> Watch:
+    """A message may also stand beside the summary. Long ones may be cut."""
+    facts, summary, said = subject.facts, "", list[str]()
     asked: SentRequest | None = None
     newest: SentRequest | None = None
     while True:
         entry = yield
+        if type(entry) is not entries.Request:
+            said.append(entry.text)
+            continue
         request = facts.sent[entry.number]
         if entry.purpose != "main" or facts.lacks_tools(request):
             asked = request
@@ -299,11 +306,12 @@ def earlier_summaries_kept(subject: Subject) -> Watch:
         held = _words_in(request) if words else ""
         gone = {*last.messages}.difference(request.messages) if words and last else ()
         if asked and last and gone and words in held:
-            lost = not any(summary in each for each in (held, _words_in(asked)))
-            if lost and summary in _words_in(last):
-                return (
-                    f"request {entry.number} and its summary lack the one before: {summary!r:.60}"
-                )
+            before, there = _words_in(last), f"{_words_in(asked)}\n{held}"
+            for text in [*said, summary]:
+                start = text[:_BEGINNING]
+                kept = start in there or json.dumps(start)[1:-1] in there
+                if start in before and not kept:
+                    return f"request {entry.number} and its summary lack {text!r:.60}"
             summary = words
         asked = None
 

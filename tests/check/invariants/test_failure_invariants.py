@@ -21,9 +21,9 @@ from simloop.check.invariants.outside import (
     uncertain_changes_not_repeated,
 )
 from simloop.check.invariants.requests import (
-    earlier_summaries_kept,
     no_failure_in_place_of_the_history,
     prompt_and_tools_kept,
+    summaries_lose_nothing,
 )
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import (
@@ -189,11 +189,13 @@ def forgotten(*kept: Message, words: str | None = None) -> Recording:
     return run.request([*kept, UserMessage("More.")])
 
 
-def summed_twice(*asked_of: str, kept: str = "Then.") -> Recording:
+def summed_twice(*asked_of: str, kept: str = "Then.", wish: str = "") -> Recording:
     """Two summaries, the second of these messages; the last request has the words `kept`."""
     run = Recording().prompt().request([GO]).replied("", "a").request(SUMMED[:3])
     run.replied("", "b").request(SUMMED, tools=[]).replied("At first.")
     run.request([UserMessage("Before: At first."), GO]).replied("Yes.")
+    if wish:
+        run.queued(wish).request([UserMessage("Before: At first."), GO, UserMessage(wish)])
     run.request([*map(UserMessage, asked_of)], tools=[], purpose="summary").replied("Then.")
     return run.request([UserMessage(f"Before: {kept}"), GO])
 
@@ -228,7 +230,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
     (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
     (arguments_quoted_in_paths, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
-    (earlier_summaries_kept, summed_twice("Go.", "Sum up."), "lack the one before: 'At first.'"),
+    (summaries_lose_nothing, summed_twice("Go.", "Sum up."), "and its summary lack 'At first.'"),
+    (summaries_lose_nothing, summed_twice("At first.", wish="Rather two."), "lack 'Rather two.'"),
     (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(words=""), "nothing of its history"),
     (changes_committed, asked().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3"),
@@ -314,8 +317,10 @@ GOOD: list[tuple[Invariant, Recording]] = [
      asked("Be kind.").replied("", "a").request([*CALLED, returned("a")], tools=[])),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: x"), GO], words="x")),
     (no_failure_in_place_of_the_history, summed(SUMMED[:5], fails=True)),
-    (earlier_summaries_kept, summed_twice("Before: At first.", "Sum up.")),
-    (earlier_summaries_kept, summed_twice("Sum up.", kept="At first. Then.")),
+    (summaries_lose_nothing, summed_twice("Before: At first.", "Sum up.")),
+    (summaries_lose_nothing, summed_twice("Sum up.", kept="At first. Then.")),
+    (summaries_lose_nothing, summed_twice("At first.", "Rather two.", wish="Rather two.")),
+    (summaries_lose_nothing, summed_twice("At first.", r'["f\u00fcr zwei"]', wish="für zwei")),
     (no_failure_in_place_of_the_history, forgotten(*SUMMED[3:5])),
     (no_failure_in_place_of_the_history, forgotten(UserMessage("In short."), words="In short.")),
     (no_failure_in_place_of_the_history, summed([FAILED, *SUMMED[1:5]], fails=True)),
