@@ -37,6 +37,7 @@ _MISTAKES = {
 }  # fmt: skip
 _SPENDING = (entries.Prompt, entries.Request, entries.ToolResult, entries.Ended)
 _FAILING = 25  # useless replies in a row
+_AGAIN = 2  # replies that call one tool, after which an agent may give it up
 _OF_SERVERS = frozenset({500, 503})
 _OF_BOUNDS = ("limit", "maximum", "max_", "exceed", "too many", "after so many")
 """Words of an agent that has reached a bound of its own, which it need not declare."""
@@ -400,7 +401,12 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
         missing = {call.name for call in reply.calls} - {each.name for each in facts.request.tools}
         is_usual = not missing and len({call.id for call in reply.calls}) == len(reply.calls)
         is_bound = any(word in entry.message.lower() for word in _OF_BOUNDS)
-        if len(reply.calls) <= spent.results or (is_usual and not is_bound):
+        names = {call.name for call in reply.calls}
+        of_run = facts.main_replies[facts.earlier_replies :]
+        times = sum(not names.isdisjoint(call.name for call in each.calls) for each in of_run)
+        is_bound_of_tool = is_bound and spent.has_failed and times > _AGAIN
+        has_ended = len(reply.calls) <= spent.results and not is_bound_of_tool
+        if has_ended or (is_usual and not is_bound):
             return f"{why}, and the agent declares max_steps={limits.max_steps}"
     return ""
 

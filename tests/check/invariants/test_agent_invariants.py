@@ -332,6 +332,8 @@ def test_a_failed_request_with_another_system_prompt_or_other_tools_is_not_repea
 
 
 @in_cases([
+    looking(2).replied("", "c").started("c").result("c", "Error: full", is_error=True)
+     .ended(FAILED, message="Error: the tool 'look' exceeded its 3 retries"),
     looking(1).replied("", "a").ended(FAILED, message="Error: GaveUp: the limit is 1 look"),
     asked().replied("", "a").started("a").result("a", "Error: full", is_error=True)
      .request([*ASKED, returned("a", "Error: full")]).replied("", "b").started("b").ended(FAILED),
