@@ -507,9 +507,11 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
             first = [Reply(when=When(tools=[]), say="At first.", times=1)] if "say" in keys else []
             draft.rules += [*first, Reply(when=When(tools=[]), **keys, times="always")]
         if "say" not in keys:
-            failing = {"replies": [Reply(**keys, times="always")]}
+            said_by_all = {"replies": [Reply(**keys, times="always")]}
             parties = draft.get("models").items()
-            draft.keys["models"] = {name: each.model_copy(update=failing) for name, each in parties}
+            draft.keys["models"] = {
+                name: each.model_copy(update=said_by_all) for name, each in parties
+            }
         said = [Then(say=each * 3_000) for each in ("first words ", "second words ")]
         draft.keys["then"] = draft.get("then") or [*said, FURTHER]
 

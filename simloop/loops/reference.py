@@ -48,7 +48,8 @@ class ReferenceOptions(Checked, at="loops.reference"):
     """Text that was cut off, or that announced missing calls, is not kept. Without: it is, and the
     next request ends with an assistant message."""
     steps_bound_all: bool = True
-    """`max_steps` is tested wherever the run would go on. Without: after `tool-calls` only."""
+    """`max_steps` is tested wherever the run would go on. Without: not before a retry, or a
+    compaction for lack of room."""
     bound_bursts: bool = True
     """`max_steps_per_round` bounds the steps of one reply, wherever the run would go on. Without:
     nothing does."""

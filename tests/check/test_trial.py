@@ -1,3 +1,4 @@
+import asyncio
 import itertools
 from pathlib import Path
 from typing import Any
@@ -278,6 +279,23 @@ class Deaf(ReferenceLoop):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self.limits = Limits(max_error_count=limits.max_error_count + 1_000)
+
+
+async def waits_the_second_time(prompt: str, world: World) -> str:
+    if number := next(_runs):
+        await asyncio.sleep(2)  # the first difference, which the model does not see
+    return (await world.model.reply([UserMessage(f"{prompt} {number}")])).message.text
+
+
+_runs = itertools.count()
+
+
+def test_two_runs_that_tell_the_model_something_else_say_where() -> None:
+    plan = Plan(Scenario(prompt="Go.", model=[Reply(say="So.")]), {"loop": waits_the_second_time})
+    failure = failure_of(plan, Rules(expectations=False), twice=True)
+    assert failure is not None
+    assert failure.name == "ReplayDiverged"
+    assert "the model is told something else in request #1" in failure.text
 
 
 async def asks_for_ever(prompt: str, world: World) -> str:

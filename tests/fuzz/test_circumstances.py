@@ -343,3 +343,30 @@ def test_a_model_that_calls_without_end_is_for_agents_that_declare_limits() -> N
         assert [reply.times for reply in world(each, GO, offer).model if reply.times] == [
             times, "always",
         ]  # fmt: skip
+
+
+def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
+    shop, routes = "https://shop.example", [Route(get="/a", json=[]), Route(post="/b", json={})]
+    base = AROUND.model_copy(update={"services": {shop: routes}})
+    found = {each.name: each for each in of(OverHttp, base, offered(OverHttp, AROUND))}
+    made = world(found[f"route 1 of {shop} fails once"], base, offered(OverHttp, AROUND))
+    first, fails, last = made.services[shop]
+    assert (first, last) == (routes[0], routes[1])
+    assert (fails.post, fails.status, fails.times) == ("/b", 500, 1)
+    name = f"{shop} refuses a POST, and is late with the others"
+    refused, *late = world(found[name], base, offered(OverHttp, AROUND)).services[shop]
+    assert (refused.post, refused.status, refused.times) == ("/...", 422, 1)
+    assert [each.takes for each in late] == [5 * 10**9] * 2
+    assert f"{shop} knows the user no longer" in found
+    assert "abort after service-request 2 of two calls" in found
+
+
+def test_a_message_comes_in_the_last_step_that_an_agent_declares() -> None:
+    limits = Limits(max_steps=4)
+    found = of(native, GO, offered(native), limits=limits)
+    (each,) = (one for one in found if one.name == "a message in the last step")
+    made = world(each, GO, offered(native))
+    (queued,) = made.queue
+    assert (queued.after, queued.nth) == ("request", 4)
+    assert made.model[0].times == 3
+    assert not made.model[1].call

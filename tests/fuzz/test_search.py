@@ -14,6 +14,7 @@ from simloop.kernel.signals import ModelFailed, Signal
 from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
 from simloop.loops.pi import PiLoop
 from simloop.loops.reference import ReferenceLoop
+from simloop.scenario.people import Then
 
 RUNS = 200
 BOUND = [agent_respects_its_limits, limits_enforced]
@@ -239,3 +240,14 @@ def test_another_rule_or_another_shape_is_another_finding() -> None:
 def test_runs_in_processes_of_their_own_keep_nothing() -> None:
     searching._seen.clear()
     assert not list(Search("searching:remembers", isolate=True).run(runs=9))
+
+
+def test_what_an_agent_keeps_for_the_next_user_becomes_a_world_of_two_users() -> None:
+    searching._seen.clear()
+    search = Search("searching:shares", seed=1)
+    found = {each.name: each for each in search.run(runs=2)}["adjacent-results"]
+    (then,) = found.scenario.then
+    assert found.reproduced
+    assert then == Then(say=found.scenario.prompt, restart=True)
+    alone = found.scenario.model_copy(update={"then": []})
+    assert search.alone(alone, "adjacent-results") is None

@@ -2,18 +2,14 @@
 
 from collections.abc import Mapping
 
-from oracle.ledger import ledger_of
 from simloop.check.invariants.decisions import closed_by
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.invariant import Need, invariant
 from simloop.check.invariants.machines import counts_errors
 from simloop.check.invariants.subject import Subject
-from simloop.kernel import effects, signals
+from simloop.kernel import signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.states import Finished
-from simloop.loops.pi import PiLoop
-from simloop.loops.react import ReactLoop
-from simloop.loops.reference import ReferenceLoop
-from simloop.messages import FinishReason, Outcome, Queue, StopCause
+from simloop.messages import FinishReason, Outcome, StopCause
 from simloop.trace.entries import Ended, Transition
 from simloop.virtual.clock.timeouts import GRACE_NS
 
@@ -101,52 +97,3 @@ def time_limits_end_runs_at_once(subject: Subject, entry: Ended) -> str:
     grace_ns = GRACE_NS + max((tool.outlives_cancel or 0 for tool in tools.values()), default=0)
     late_ns = entry.at_ns - stop.at_ns
     return f"the run ends {late_ns / 1e6:g} ms after its time limit" if late_ns > grace_ns else ""
-
-
-@invariant(
-    "A message that waits when the reference loop measures its context is in the next request.",
-    "BUGS.md B12, E9",
-    sees=[Transition],
-)
-def waiting_messages_sent_at_once(subject: Subject) -> Watch:
-    """This holds also for a retry, and for the request after a compaction."""
-    machine = subject.machine
-    if not isinstance(machine, ReferenceLoop) or not machine.options.take_queue:
-        return ""
-    waited: set[int] = set()
-    while True:
-        yield
-        course, ledger = subject.course, ledger_of(subject)
-        if course.noted:
-            continue
-        left = waited.intersection(each.seq for each in ledger.waiting)
-        if left and type(course.effect) is effects.CallModel and not ledger.is_late:
-            return f"a call is made, and the message of entry {min(left)} has waited for it"
-        waited = {each.seq for each in ledger.waited}
-
-
-@invariant(
-    "A design does what its options say of its queue, its calls and its rounds.",
-    "loops.md",
-    sees=[Transition],
-)
-def options_are_kept(subject: Subject, entry: Transition) -> str:
-    """Pi takes one message or all; ReAct runs one call or all, side by side, in so many rounds."""
-    course, machine = subject.course, subject.machine
-    if isinstance(machine, PiLoop):
-        options = machine.options
-        ways = {Queue.STEERING: options.steering, Queue.FOLLOW_UP: options.follow_up}
-        for effect in course.asked:
-            if type(effect) is effects.TakeQueued and effect.queue is not None:
-                wanted = ways[effect.queue] != "all"
-                if effect.one is not wanted:
-                    return f"{'one' if effect.one else 'all'} of {effect.queue} is taken"
-    elif isinstance(machine, ReactLoop):
-        options, settings = machine.options, course.settings
-        most = options.max_rounds or settings.limits.max_steps
-        if course.run.total_steps > most:
-            return f"round {course.run.total_steps} begins, and max_rounds is {most}"
-        own = machine.policies.tool_execution.order
-        if own != ("parallel" if options.all_calls else "sequential"):
-            return f"the calls run {own}, and all_calls is {options.all_calls}"
-    return ""

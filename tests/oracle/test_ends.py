@@ -7,13 +7,11 @@ import msgspec
 import pytest
 from faultyruns import DONE, LOOK, later, misled, scenario, violated
 
-from simloop import Limits, Scenario
-from simloop.kernel import effects
+from simloop import Scenario
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
-from simloop.kernel.states import BackingOff, Finished
+from simloop.kernel.states import Finished
 from simloop.loops.pi import PiLoop
-from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Outcome
 from simloop.trace.entries import Ended
@@ -38,45 +36,9 @@ def uncounted(right: Any, run: Run, signal: Signal) -> Transition:
     return after, asked
 
 
-def deaf_in_a_backoff(right: Any, run: Run, signal: Signal) -> Transition:
-    after, asked = right(run, signal)
-    is_retry = type(run.state) is BackingOff
-    return after, tuple(e for e in asked if not (is_retry and type(e) is effects.TakeQueued))
-
-
-def takes_all(right: Any, run: Run, signal: Signal) -> Transition:
-    after, asked = right(run, signal)
-    return after, tuple(
-        msgspec.structs.replace(each, one=False) if type(each) is effects.TakeQueued else each
-        for each in asked
-    )
-
-
-class Longer(ReactLoop):
-    """It takes the limit of the scenario for that of its own option."""
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        super().__init__(limits, ReactOptions(max_rounds=1))
-        self.max_rounds = 3
-
-
-class OneRound(ReactLoop):
-    def __init__(self, limits: Limits | None = None) -> None:
-        super().__init__(limits, ReactOptions(max_rounds=1))
-
-
-class InTurn(ReactLoop):
-    """It runs the calls of a reply one after the other."""
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        super().__init__(limits, ReactOptions())
-        self.options = ReactOptions(all_calls=True)
-
-
 FAILS = {"http": {"status": 500}}
 REFUSED = {"http": {"status": 401}}
 FILTERED = {"say": "No.", "finish": "content_filter"}
-WAITING = scenario(FAILS, DONE, DONE, queue=[{"say": "Stop that.", "after": "backoff"}])
 
 CASES = [
     ("limits-have-their-outcomes", ReferenceLoop, misled(ReferenceLoop, ending(Outcome.MAX_STEPS)),
@@ -89,11 +51,6 @@ CASES = [
     ("replies-have-their-outcomes", PiLoop, misled(PiLoop, ending(Outcome.CONTENT_FILTERED)),
      scenario(DONE)),
     ("last-failures-counted", ReferenceLoop, misled(ReferenceLoop, uncounted), scenario(REFUSED)),
-    ("waiting-messages-sent-at-once", ReferenceLoop, misled(ReferenceLoop, deaf_in_a_backoff),
-     WAITING),
-    ("options-are-kept", PiLoop, misled(PiLoop, takes_all), scenario(DONE)),
-    ("options-are-kept", OneRound, Longer, scenario(LOOK, LOOK, DONE)),
-    ("options-are-kept", ReactLoop, InTurn, scenario(LOOK, DONE)),
 ]  # fmt: skip
 
 

@@ -73,6 +73,14 @@ async def remembers(prompt: str, world: World) -> str:
 
 
 @plain
+async def shares(prompt: str, world: World) -> str:
+    """Send a result without a call to each user but the first of the process."""
+    _seen.append(prompt)
+    stray = [ToolMessage("no-such-call", "x")] if len(_seen) > 1 else []
+    return (await world.model.reply([UserMessage(prompt), *stray])).message.text
+
+
+@plain
 async def counts(prompt: str, world: World) -> str:
     """Tell the model the number of the run in this process, and break off after 30."""
     _seen.append(prompt)

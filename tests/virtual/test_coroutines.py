@@ -43,6 +43,14 @@ async def _closes() -> None:
     note().close()
 
 
+_package: dict[str, Any] = {"__name__": "package", "__file__": "/lib/site-packages/package.py"}
+exec(compile("def drop(made): made()", "/lib/site-packages/package.py", "exec"), _package)
+
+
+async def _drops_in_a_package() -> None:
+    _package["drop"](note)
+
+
 @pytest.mark.parametrize(
     ("does", "left"),
     [
@@ -51,6 +59,7 @@ async def _closes() -> None:
         (_awaits, []),
         (_keeps, []),
         (_closes, []),
+        (_drops_in_a_package, []),
     ],
 )
 def test_a_call_without_await_is_recorded(

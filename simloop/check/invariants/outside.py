@@ -105,7 +105,7 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
 
 @of_agents(
     "An Idempotency-Key belongs to one request, and its repetitions.",
-    "RFC draft-ietf-httpapi-idempotency-key-header, 2.5",
+    "draft-ietf-httpapi-idempotency-key-header, Uniqueness of Idempotency-Key",
     sees=[ServiceRequest],
 )
 def keys_used_once(_: Subject) -> Watch:
