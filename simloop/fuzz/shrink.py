@@ -184,12 +184,13 @@ class _Search:
         try:
             while before != self._text:
                 before = self._text
-                for each in PASSES if self.failure.name == FINISHES else (bounds, *PASSES):
+                for each in PASSES:
                     if reason := self._drive(each(self._best)):
                         return reason
+            # The bounds go last: until then they end each candidate that goes on forever.
+            return "" if self.failure.name == FINISHES else self._drive(bounds(self._best))
         except KeyboardInterrupt:
             return "the reduction was interrupted"
-        return ""
 
     def _drive(self, steps: Pass) -> str:
         try:

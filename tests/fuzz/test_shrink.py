@@ -29,6 +29,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import FINISHES, failure_of
 from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import ShrinkProgress, Shrunk, shrink, with_planned_faults
+from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
 from simloop.scenario.catalog import bundled_names, find_bundled
@@ -194,6 +195,27 @@ def test_a_bound_is_not_lowered_because_any_run_passes_a_low_one() -> None:
         loop=asks_for_ever,
     )
     assert (found.scenario.max_transitions or 0) >= 90
+
+
+def test_the_bounds_end_a_candidate_that_goes_on_forever_and_are_removed_at_last() -> None:
+    asked: list[int] = []
+
+    async def never_answers(prompt: str, world: World) -> None:
+        asked.append(0)
+        while True:
+            reply = await world.model.reply([UserMessage(prompt)])
+            asked[-1] += 1
+            for call in reply.message.calls:
+                await world.tools.run(call)
+                await world.tools.run(call)
+
+    replies = [Reply(call={"look": {}}), Reply(say="More.", times="always")]
+    scenario = Scenario(prompt="Go.", max_transitions=30, tools={"look": {}}, model=replies)
+    found = shrunk(scenario, loop=never_answers)
+    assert found.failure.name == "tool-runs-at-most-once"
+    assert found.scenario.max_transitions is None
+    assert asked.count(30) == 1  # without the call
+    assert USUAL_REQUESTS not in asked
 
 
 def test_it_names_its_loop_its_options_and_its_seed_by_itself() -> None:
