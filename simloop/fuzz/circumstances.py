@@ -358,8 +358,9 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     names = [name for name in offer.first if name in offer.ran]
     stopped, beside = list[Circumstance](), list[Circumstance]()
     for name in names:
-        slow = _tool(base, name, {"takes": "20s"}, [{name: 0}])
-        stopped.append(Circumstance(f"{name} is stopped", _both(slow, _stopped(at="5s"))))
+        slow = _tool(base, name, {"takes": "9s"}, [{name: 0}])  # most wait longer
+        stop = _both(slow, _a_minute_later, _stopped(at="5s"))
+        stopped.append(Circumstance(f"{name} is stopped", stop))
     yield from stopped[:1]
     turns = product(range(len(names)), enumerate(_TOOLS))  # each fault once before any twice
     for turn, (number, keys) in turns:
@@ -471,6 +472,11 @@ def _stopped(**trigger: Any) -> Callable[[WorldDraft, int], object]:
 
 def _further(draft: WorldDraft, _: int) -> None:
     draft.keys["then"] = draft.get("then") or [FURTHER]
+
+
+def _a_minute_later(draft: WorldDraft, _: int) -> None:
+    """Prompt again when all that a stop has left running has ended."""
+    draft.keys["then"] = draft.get("then") or [Then(say=FURTHER, after="1m")]
 
 
 def _in_second(**keys: Any) -> Callable[[WorldDraft, int], None]:

@@ -19,7 +19,7 @@ from offering import (
     without_tools,
 )
 
-from simloop import Limits, Program, Reply, Route, Scenario, parse_scenario
+from simloop import Limits, Program, Reply, Route, Scenario, Then, parse_scenario
 from simloop.fuzz.alphabet import Abilities
 from simloop.fuzz.circumstances import FURTHER, Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer
@@ -254,7 +254,11 @@ def test_a_stall_is_left_out_for_an_agent_that_nothing_bounds_and_a_tool_of_that
 def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
     offer = offered(without_tools)
     found = {each.name: world(each, GO, offer) for each in of(without_tools, GO, offer)}
-    assert all(made.then[:1] == [FURTHER] for made in found.values() if made.abort)
+    assert all(
+        made.then[:1] in ([FURTHER], [Then(say=FURTHER, after="1m")])
+        for made in found.values()
+        if made.abort
+    )
     stopped = found["the second prompt is stopped"]
     assert (len(stopped.then), stopped.abort and stopped.abort.nth) == (2, 2)
     refused = found["the second prompt is refused"].model
@@ -265,6 +269,15 @@ def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
     assert {world(each, AROUND, offer).then[0] for each in of(OverHttp, AROUND, offer)} == {
         "And its price?"
     }, "the further prompts of the user's scenario are kept"
+
+
+def test_a_tool_that_a_stop_leaves_has_time_to_end_before_the_next_prompt() -> None:
+    offer = structs.replace(offered(Asks), ran=frozenset({"find"}))
+    (stopped,) = [each for each in of(Asks, GO, offer) if each.name == "find is stopped"]
+    made = world(stopped, GO, offer)
+    (then,) = made.then
+    assert isinstance(then, Then)
+    assert then.after > Then(say="", after="9s").after == made.tools["find"].takes
 
 
 def test_a_cut_reply_is_made_whole_when_the_model_is_asked_again() -> None:

@@ -3,7 +3,7 @@
 Only the reply and the queued messages decide, because a user sees nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
@@ -11,7 +11,7 @@ from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Feature
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
-from simloop.messages import FinishReason, Outcome, Queue
+from simloop.messages import AssistantMessage, FinishReason, Outcome, Queue, UserMessage
 from simloop.trace.entries import Ended, Queued
 from simloop.trace.facts import ReceivedReply
 
@@ -50,8 +50,9 @@ def _conversations(subject: Subject) -> list[list[ReceivedReply]]:
 def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | None], str]) -> str:
     """Return why a completed run must not be completed, by its last reply, or an empty text.
 
-    An agent that ends with words other than the model's reports its own end, and is not judged. A
-    summary that was asked for amid the conversation is no last reply.
+    An agent that ends with words other than the model's reports its own end, and is not judged,
+    unless the words are a message of the run, such as a result that the model was sent. A summary
+    that was asked for amid the conversation is no last reply.
     """
     if entry.outcome is not Outcome.COMPLETED:
         return ""
@@ -60,10 +61,21 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     main = [each for each in last if each.number not in facts.asides or each.text == entry.text]
     whys = [*map(flaw, (entry.text and main) or last)] or [flaw(None)]
     why = whys[-1] if all(whys) else ""
-    own_words = entry.text and all(each.text != entry.text for each in facts.replies.values())
+    said = {*_messages(subject), *(each.text for each in facts.replies.values())}
+    own_words = entry.text and entry.text not in said
     if not why or (own_words and subject.machine is None):
         return ""
     return f"the run is completed, and {why}"
+
+
+def _messages(subject: Subject) -> Iterator[str]:
+    """Yield the texts that the model was sent in the run: the prompt, and results of its calls."""
+    newest = subject.facts.request
+    for message in reversed(newest.messages if newest is not None else ()):
+        if type(message) is not AssistantMessage:
+            yield message.text
+        if type(message) is UserMessage:
+            return
 
 
 @invariant(

@@ -107,6 +107,21 @@ def test_an_agent_may_say_in_its_own_words_that_it_ended_early(invariant: Invari
         assert early.ended(text="I give up.").found(invariant) == []
 
 
+@pytest.mark.parametrize("text", [GO.text, returned("a").text])
+def test_a_message_that_the_model_was_sent_is_no_answer(text: str) -> None:
+    run = asked().replied("I look.", "a").request([GO, said("I look.", "a"), returned("a")])
+    run.replied("I look.", "b")
+    assert run.ended(text=text).found(completed_without_open_calls)
+
+
+def test_a_result_that_no_reply_has_followed_may_be_the_answer() -> None:
+    run = asked().replied("", "a").ended(text=returned("a").text)
+    assert run.found(completed_without_open_calls) == []
+    again = Recording().prompt().request([said("", "a"), returned("a"), GO]).replied("", "b")
+    again.ended(text=returned("a").text)
+    assert again.found(completed_without_open_calls) == [], "an earlier run has sent it"
+
+
 def test_a_summary_amid_a_run_is_not_its_last_reply() -> None:
     run = asked().replied("I look.", "a").request([GO, SHORTEN], tools=()).replied("In short.")
     run.request([GO, said("I look.", "a"), returned("a")]).text("Half").finish(FinishReason.LENGTH)
