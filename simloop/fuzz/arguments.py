@@ -43,15 +43,32 @@ _OF_IDS = ("id", "number", "code", "key")
 _CHARS = "abcXYZ0129_- .:/@"
 
 
+PLAIN_TEXTS = ("some {0}", "{1}1", "2026-03-01", "1", "{1}1")
+"""The forms of a plain text, with the name of its argument, or with the letters of the name.
+
+An agent that says no more than `string` in its schema may still refuse a blank, or want a date. The
+last form stays where none helps.
+"""
+_NAMED = {"mail": "email", "url": "uri", "link": "uri", "date": "date", "day": "date"}
+"""The formats of arguments by the ends of their names."""
+_EXAMPLE = re.compile(
+    r"(?:such as|e\.g\.,?|example,?|example:) (?:[\"'`]([^\"'`]+)|(\S*\d\S*[^\s.,;)]))"
+).search
+"""The example of a value in the description of an argument: in quotes, or a word with a digit."""
+
+
 class Arguments:
     """The arguments of one tool. `known` has values by the names of arguments, the newest last.
 
-    `plain` is a valid object if one was found, `edges` are further valid ones, and `broken` are
-    objects that the schema refuses: a key is missing, or has a value of another type.
+    `form` is the number of one of `PLAIN_TEXTS`. `plain` is a valid object if one was found,
+    `edges` are further valid ones, and `broken` are objects that the schema refuses: a key is
+    missing, or has a value of another type.
     """
 
-    def __init__(self, schema: Any, known: Mapping[str, Iterable[Any]] | None = None) -> None:
-        self._root, self._known, self._left = schema, known or {}, _RESOLVED
+    def __init__(
+        self, schema: Any, known: Mapping[str, Iterable[Any]] | None = None, form: int = 0
+    ) -> None:
+        self._root, self._known, self._left, self._form = schema, known or {}, _RESOLVED, form
         try:
             self._validator: Any = validator_of(canonical_json(schema), "tool")
         except (ScenarioError, ValueError, RecursionError):  # the agent judges its values
@@ -151,7 +168,7 @@ class Arguments:
         found = self._known.get(name) or (
             self._known.get("id", ()) if name.endswith(_OF_IDS) else ()
         )
-        values = [*islice(reversed([*found]), _ITEMS), *_scalars(schema, name, kinds)]
+        values = [*islice(reversed([*found]), _ITEMS), *_scalars(schema, name, kinds, self._form)]
         return next((each for each in values if self._fits(schema, each)), (values or [None])[-1])
 
     def _fits(self, schema: Schema, value: Any) -> bool:
@@ -231,18 +248,29 @@ def _kinds(schema: Schema) -> set[str]:
     return {"array"} if "items" in schema else {"string"}
 
 
-def _scalars(schema: Schema, name: str, kinds: set[str]) -> Iterator[Any]:
+def _scalars(schema: Schema, name: str, kinds: set[str], form: int) -> Iterator[Any]:
     if "string" in kinds:
         least, most = _size(schema, "minLength") or 0, _size(schema, "maxLength")
-        if (form := schema.get("format")) in [*_FORMATS]:
-            yield _FORMATS[form]
+        if (named := schema.get("format")) in [*_FORMATS]:
+            yield _FORMATS[named]
         if isinstance(pattern := schema.get("pattern"), str):
             yield from (text_of_pattern(pattern, repeats) for repeats in (1, least))
-        yield (f"some {name[:60]}" if name else "some text").ljust(least, "x")[:most]
+        if not form:
+            yield from _hints(schema, name)
+        letters = "".join(filter(str.isalnum, name[:60]))
+        text = PLAIN_TEXTS[form].format(name[:60] or "text", letters or "text")
+        yield text.ljust(least, "x")[:most]
     if kinds & {"integer", "number"}:
         yield from _numbers(schema)
     if "boolean" in kinds:
         yield True
+
+
+def _hints(schema: Schema, name: str) -> Iterator[Any]:
+    yield from (each for each in _get(schema, "examples", list) if isinstance(each, str))
+    if found := _EXAMPLE(str(schema.get("description", ""))[:_LONG]):
+        yield found[1] or found[2]
+    yield from (_FORMATS[each] for end, each in _NAMED.items() if name.endswith(end))
 
 
 def _numbers(schema: Schema) -> Iterator[int | float]:

@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, structs
 
+from simloop.check.invariants.tools import tells
 from simloop.check.trial import UNJUDGED, trial
 from simloop.errors import CheckFailed
 from simloop.fuzz.alphabet import LAST, CalledTools
-from simloop.fuzz.arguments import Arguments
+from simloop.fuzz.arguments import PLAIN_TEXTS, Arguments
 from simloop.fuzz.processes import PATIENCE_S
 from simloop.messages import Message, Request, ToolMessage, ToolSpec, UserMessage, json_value
 from simloop.runs.isolation import can_isolate, isolated
@@ -132,14 +133,20 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
     # The function below answers everything. A further prompt would hide the tool that ends a run.
     base = base.model_copy(update={"summaries": [], "then": []})
     ending: list[str] = []
-    for _ in range(_ROUNDS):
-        record = _record(base, {**given, "model": _Caller(ending)})
-        offer = _offer(base, record)
+    forms: dict[str, int] = {}
+    for _ in range(_ROUNDS + len(PLAIN_TEXTS)):
+        record = _record(base, {**given, "model": _Caller(ending, forms)})
+        offer = _offer(base, record, forms)
         played = _played(record, offer)
         last = played[-1] if played else LAST
-        if not last.call or ending[-1:] == [*last.call]:
+        ends = [] if ending[-1:] == [*last.call] else [*last.call]
+        last_form = len(PLAIN_TEXTS) - 1
+        refused = {name: min(forms.get(name, 0) + 1, last_form) for name in _refused(record)}
+        others = _offer(base, record, {**forms, **refused}).tools
+        if not ends and all(others[name].plain == offer.tools[name].plain for name in refused):
             break
-        ending += [*last.call]  # nothing was asked after it
+        ending += ends  # nothing was asked after it
+        forms.update(refused)
     if last.call:
         course = played[:-1]
     else:  # an answer before a call is that of another agent, or a title
@@ -193,7 +200,17 @@ def _answers(record: Sequence[AnyEntry], known: Known, *, scripted: bool) -> Ite
             yield AskedObject(objects, output.is_strict, output.tool, rule)
 
 
-def _offer(base: Scenario, record: Sequence[AnyEntry]) -> Offer:
+def _refused(record: Sequence[AnyEntry]) -> list[str]:
+    """Return the tools that fail, as they may have refused a text that their schema allows."""
+    called = {each.call_id: each.name for each in record if type(each) is entries.ToolCall}
+    messages = [m for each in record if type(each) is entries.Request for m in each.added]
+    results = [message for message in messages if type(message) is ToolMessage]
+    return [called[each.call_id] for each in results if each.call_id in called and tells(each.text)]
+
+
+def _offer(
+    base: Scenario, record: Sequence[AnyEntry], forms: Mapping[str, int] | None = None
+) -> Offer:
     schemas: dict[str, Any] = {}
     known: Known = {}
     offered: dict[str, int] = {}
@@ -205,7 +222,8 @@ def _offer(base: Scenario, record: Sequence[AnyEntry]) -> Offer:
                 schemas.setdefault(spec.name, _schema(spec))
     started = [each for each in record if type(each) is entries.ToolStarted]
     ran, own = ({each.name for each in started}, {each.name for each in started if each.own})
-    tools = {name: Arguments(schema, known) for name, schema in schemas.items()}
+    forms = forms or {}
+    tools = {name: Arguments(each, known, forms.get(name, 0)) for name, each in schemas.items()}
     answers = tuple(_answers(record, known, scripted=bool(base.model or base.models)))
     read = [each.ends for each in record if type(each) is entries.Input]
     typed = base.input if read else None
@@ -223,8 +241,8 @@ def _schema(spec: ToolSpec) -> Any:
 class _Caller:
     """A model that calls each tool once, those in `ending` last, and then answers."""
 
-    def __init__(self, ending: Sequence[str]) -> None:
-        self._ending = ending
+    def __init__(self, ending: Sequence[str], forms: Mapping[str, int]) -> None:
+        self._ending, self._forms = ending, forms
         self._called: set[str] = set()
         self._known: Known = {}
 
@@ -236,8 +254,10 @@ class _Caller:
         due.sort(key=lambda spec: spec.name in self._ending)  # stable
         if not due or len(self._called) >= _MOST:
             return _answer(request, self._known)
-        self._called.add(due[0].name)
-        return Reply(call={due[0].name: Arguments(_schema(due[0]), self._known).plain})
+        name = due[0].name
+        self._called.add(name)
+        arguments = Arguments(_schema(due[0]), self._known, self._forms.get(name, 0))
+        return Reply(call={name: arguments.plain})
 
 
 def _answer(request: Request, known: Known) -> Reply:

@@ -178,7 +178,7 @@ def _why_left(entry: entries.LeftBehind) -> str:
     if entry.what == "coroutine":
         return f"{entry.name} is called at {place} without `await`, so it does not run."
     if entry.what == "transaction":
-        return f"A database is closed at {place}, and {entry.name} were not committed."
+        return f"At {place}, {entry.name} of a database are left without a commit."
     if entry.what == "exception":
         return f"{entry.name} was raised at {place}, and no code of the agent looked at it."
     return f"The prompt ends here, and a {entry.what} goes on at {place}; nobody awaits it."

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from msgspec import Struct
 
@@ -170,6 +170,7 @@ class AgentRecord:
         self._earlier = set(loop.unfinished())
         self._earlier_threads = {name for name, _ in loop.unfinished_threads()}
         self._sessions: list[OpenSession] = []
+        self._changed: dict[ref[Any], str] = {}  # databases, with the newest place
         self._next = self._in_a_row = 0
 
     @property
@@ -189,6 +190,9 @@ class AgentRecord:
 
     def loses(self, rows: int, place: str) -> None:
         self._record(entries.LeftBehind, "transaction", f"{rows} changed rows", writable(place))
+
+    def changes(self, database: Any, place: str) -> None:
+        self._changed[ref(database)] = place
 
     def forgets(self, name: str, place: str) -> None:
         self._record(entries.LeftBehind, "coroutine", writable(name), writable(place))
@@ -215,7 +219,10 @@ class AgentRecord:
             self._next = len(record)
 
     def end(self, unseen: Iterable[BaseException]) -> None:
-        """Record the sessions, tasks, threads, programs and exceptions that are left behind."""
+        """Record what is left behind: changes, sessions, tasks, threads, programs, exceptions."""
+        for database, place in self._changed.items():
+            if rows := getattr(database(), "uncommitted", 0):
+                self.loses(rows, place)
         # First: the tasks of a session go on because of it.
         for session in self._sessions:
             if not session.is_closed():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.errors import ScenarioError
-from simloop.fuzz.arguments import Arguments, Schema, text_of_pattern
+from simloop.fuzz.arguments import PLAIN_TEXTS, Arguments, Schema, text_of_pattern
 from simloop.world.tools import canonical_json, validator_of
 
 PATTERNS = (
@@ -254,7 +254,32 @@ def test_a_value_that_a_tool_returned_is_used_where_the_schema_allows_it() -> No
         kind={"enum": ["a"]},
     )  # fmt: skip
     plain = Arguments(schema, known).plain
-    assert plain == {"order_id": "A-2", "user_id": 5, "limit": 1, "mail": "some mail", "kind": "a"}
+    mail = "a@example.com"
+    assert plain == {"order_id": "A-2", "user_id": 5, "limit": 1, "mail": mail, "kind": "a"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "string"}, "some tag"),
+        ({"type": "string", "examples": ["v2"]}, "v2"),
+        ({"type": "string", "description": "A tag, such as v1.4."}, "v1.4"),
+        ({"type": "string", "description": "e.g. 'the last one'"}, "the last one"),
+        ({"type": "string", "description": "such as the last one"}, "some tag"),
+        ({"type": "string", "description": "such as v1.4", "maxLength": 3}, "som"),
+    ],
+)
+def test_a_plain_text_is_the_example_that_a_schema_has(schema: Any, expected: str) -> None:
+    assert Arguments(of(tag=schema)).plain == {"tag": expected}
+
+
+def test_a_plain_text_has_several_forms_and_a_day_is_a_date() -> None:
+    schema = of(the_tag={"type": "string"}, birthday={"type": "string"})
+    found = [Arguments(schema, form=form).plain for form in range(len(PLAIN_TEXTS))]
+    assert [each["the_tag"] for each in found] == [
+        "some the_tag", "thetag1", "2026-03-01", "1", "thetag1",
+    ]  # fmt: skip
+    assert found[0]["birthday"] == "2026-03-01"
 
 
 def test_a_hostile_pattern_is_not_tried_on_what_a_tool_returned() -> None:

@@ -1,9 +1,12 @@
 """The probe of a search: the tools of an agent, its course, and the reply that ends its run."""
 
 import os
+import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
+import offering
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from offering import (
     CALLED,
     FOUND,
     GO,
+    RESULTS,
     SPECS,
     AnswersFirst,
     Asks,
@@ -46,6 +50,36 @@ def test_each_tool_is_called_once_and_an_id_that_one_returns_is_the_argument_of_
     offer = offered(agent)
     assert called(offer) == FOUND
     assert offer.tools["cancel"].plain == {"order_id": "A-17"}, "worlds call it with that id, too"
+
+
+class Strict(OverHttp):
+    """An agent whose tool wants a date, which its schema does not say."""
+
+    names = ("find",)
+
+    async def conversation(self, prompt: str, more: Mapping[str, Any]) -> str:
+        wants = {**RESULTS, "find": self.find}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(offering, "RESULTS", wants)
+            return await super().conversation(prompt, more)
+
+    def find(self, customer: str) -> str:
+        return "three orders" if re.fullmatch(r"[\d-]{10}", customer) else f"{customer}: no date"
+
+
+def test_a_text_that_a_tool_refuses_is_tried_in_another_form() -> None:
+    offer = offered(Strict)
+    assert called(offer) == [{"find": {"customer": "2026-03-01"}}]
+    assert offer.tools["find"].plain == {"customer": "2026-03-01"}, "worlds call it so, too"
+
+
+class Refuses(Strict):
+    def find(self, customer: str) -> str:
+        return f"no order of {customer}"
+
+
+def test_a_tool_that_refuses_each_form_has_a_text_without_blanks() -> None:
+    assert called(offered(Refuses)) == [{"find": {"customer": "customer1"}}]
 
 
 def test_an_id_in_the_prompt_is_the_argument_of_a_call() -> None:

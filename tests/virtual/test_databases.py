@@ -182,3 +182,24 @@ def test_changes_are_lost_if_a_database_is_closed_without_a_commit(
     found = Simulation(Scenario(prompt="Go."), loop=agent).run_unchecked().trace.entries
     left = [each for each in found if isinstance(each, LeftBehind)]
     assert [each.name for each in left if each.what == "transaction"] == lost
+
+
+def test_changes_without_a_commit_at_the_end_of_a_prompt_are_left_behind(database: Path) -> None:
+    class Agent:
+        def __init__(self) -> None:
+            self.one = sqlite3.connect(database)
+
+        async def __call__(self, prompt: str) -> str:
+            if prompt == "Write.":
+                self.one.execute("INSERT INTO t VALUES (1), (2)")
+            elif prompt == "Keep.":
+                self.one.commit()
+            elif prompt == "Close.":
+                self.one.close()
+            return "Done."
+
+    prompts = ["Keep.", "Write.", "Read.", "Write.", "Close."]
+    run = Simulation(Scenario(prompt="Write.", then=prompts), loop=Agent).run_unchecked()
+    left = [each for each in run.trace.entries if isinstance(each, LeftBehind)]
+    assert [each.name for each in left] == [f"{n} changed rows" for n in (2, 2, 4, 4)]
+    assert all("test_databases.py" in each.place for each in left)

@@ -195,14 +195,15 @@ def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest) -> st
 
 
 @of_agents(
-    "A change of a database is committed before its connection is closed.",
+    "A change of a database is committed before its connection is closed, and before the prompt "
+    "ends.",
     "sqlite3, Transaction control",
     sees=[LeftBehind],
 )
-def changes_committed(_: Subject, entry: LeftBehind) -> str:
+def changes_committed(subject: Subject, entry: LeftBehind) -> str:
     """A change that is not wanted is rolled back, or an exception passes the close."""
-    closed = f"a database is closed at {entry.place} with {entry.name} that are not committed"
-    return closed if entry.what == "transaction" else ""
+    lost = f"{entry.name} of a database are left without a commit at {entry.place}"
+    return lost if entry.what == "transaction" and subject.facts.stop is None else ""
 
 
 @of_agents(

@@ -66,13 +66,20 @@ class _WaitingConnection(_Connection):  # type: ignore[misc]
     def commit(self) -> None:
         _waited(self, super().commit)
 
+    @property
+    def uncommitted(self) -> int:
+        """The changed rows that no commit has kept."""
+        try:  # with `autocommit`, a transaction is open at all times
+            is_open = self.in_transaction and getattr(self, "autocommit", _LEGACY) == _LEGACY
+            return self.total_changes - self.kept if is_open else 0
+        except _sqlite3.Error:  # it is closed
+            return 0
+
     def close(self) -> None:
-        # After an exception it is meant; with `autocommit`, a transaction is open at all times.
-        is_lost = self.in_transaction and getattr(self, "autocommit", _LEGACY) == _LEGACY
-        if is_lost and self.total_changes > self.kept and sys.exc_info()[0] is None:
-            listener = listener_of(loop_here())
-            if listener is not None:
-                listener.loses(self.total_changes - self.kept, callers_place())
+        if (listener := listener_of(loop_here())) is not None:
+            rows = self.uncommitted
+            if rows and sys.exc_info()[0] is None:  # after an exception it is meant
+                listener.loses(rows, callers_place())
         super().close()
 
     def __exit__(self, *raised: object) -> Any:
@@ -100,6 +107,8 @@ def _waiting(cursor: Any) -> Any:
             # wait for its end.
             done = call() if one.in_transaction and one.has_read else _waited(one, call)
             one.has_read = one.in_transaction and not sql.lstrip().upper().startswith("BEGIN")
+            if one.uncommitted and (listener := listener_of(loop_here())) is not None:
+                listener.changes(one, callers_place())
             return done
 
     return WaitingCursor

@@ -235,7 +235,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(words=""), "nothing of its history"),
     (changes_committed, asked().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3"),
-     "a database is closed at b.py:3 with 1 changed rows that are not committed"),
+     "1 changed rows of a database are left without a commit at b.py:3"),
     (coroutines_awaited, asked().add(entries.LeftBehind, "coroutine", "Bot.log", "b.py:3"),
      "Bot.log is called at b.py:3 without `await`, so it does not run"),
     (no_sql_of_arguments, searched("it's", 'near "s": syntax error'), "for 'search' with"),
