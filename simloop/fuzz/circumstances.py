@@ -290,6 +290,13 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
             )
 
 
+def _in_turn(draft: WorldDraft, place: int) -> None:
+    """Call two tools at once, and again the other way, and then each of them alone."""
+    first, second = ({}, {}) if not draft.offer.first else (draft.offer.call(n) for n in (0, 1))
+    calls: list[list[Any]] = [[first, second], [second, first], [first], [second]]
+    draft.insert(place, *[Reply(call=each) for each in calls if first])
+
+
 def _told_at_last(call: Any, most: int) -> Callable[[WorldDraft, int], None]:
     def act(draft: WorldDraft, _: int) -> None:
         calls = [Reply(call=call, times=most - 1)] if most > 1 else []
@@ -358,6 +365,10 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     names = [name for name in offer.first if name in offer.ran]
     stopped, beside = list[Circumstance](), list[Circumstance]()
     for name in names:
+        if len(names) > 1:
+            other = names[(names.index(name) + 1) % len(names)]
+            act = _tool(base, name, {"takes": "2s"}, [{name: 0}, {other: 0}])
+            beside.append(Circumstance(f"{name} takes 2s beside {other}", act))
         slow = _tool(base, name, {"takes": "9s"}, [{name: 0}])  # most wait longer
         stop = _both(slow, _a_minute_later, _stopped(at="5s"))
         stopped.append(Circumstance(f"{name} is stopped", stop))
@@ -569,6 +580,10 @@ def _services(base: Scenario) -> Iterator[Circumstance]:
             act = _with_services(name, [*routes[:place], failing(route), *routes[place:]])
             yield Circumstance(f"route {place} of {name} fails once", act)
         late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
+        turns = [n * SECOND_NS // 10 for n in range(len(routes))][::-1]  # shorter than timeouts
+        slow = [r.model_copy(update={"takes": t}) for r, t in zip(routes, turns, strict=True)]
+        in_turn = _both(_with_services(name, slow), _in_turn)
+        yield Circumstance(f"{name} is late with the first of two calls", in_turn)
         act = _with_services(name, [Route(post=f"/{REST}", status=422, times=1), *late])
         yield Circumstance(f"{name} refuses a POST, and is late with the others", act)
     of_post = partial(with_fault, of="post")  # a read before would use the fault up
@@ -587,7 +602,11 @@ def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                     each.model_copy(update=keys) if isinstance(each, Program) else each
                     for each in (given if isinstance(given, list) else [given])
                 ]
-                yield Circumstance(f"{name} {words}", _with_programs(name, {name: answers}))
+                act = _with_programs(name, {name: answers})
+                yield Circumstance(f"{name} {words}", act)
+                if "takes" in keys:
+                    stopped = _both(act, _stopped(at="5s"))
+                    yield Circumstance(f"{name} {words}, and is stopped", stopped)
     twice = _inserted({"call": [offer.call(0), offer.call(0, 1)]}) if offer.first else _further
     for key, phase in (("services", "service-request"), ("programs", "program-started")):
         for nth in (1, 2) if getattr(base, key) else ():

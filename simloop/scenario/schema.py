@@ -266,8 +266,8 @@ class Declared(Strict):
     tool_timeout: fields.WrittenDurationOrNone = kept(None)
     """The time after which the agent breaks a tool off; the attribute of a class is in seconds."""
     mutating: list[str] = Field(default_factory=no_items)
-    """The tools, and the services by their addresses, that change the world: none does so twice for
-    one call."""
+    """The tools, the services by the beginnings of their addresses, and the programs by those of
+    their commands, that change the world: none does so twice for one call."""
     deviations: dict[str, str] = Field(default_factory=dict)
     """The invariants that the agent does not keep, each with the reason."""
 

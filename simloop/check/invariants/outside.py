@@ -10,7 +10,15 @@ from typing import Any
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of
-from simloop.check.invariants.tools import BROKEN, CHANGING, SOON_NS, described, tells
+from simloop.check.invariants.tools import (
+    BROKEN,
+    CHANGING,
+    SOON_NS,
+    changes,
+    changes_a_service,
+    described,
+    tells,
+)
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault, ToolMessage, json_value
 from simloop.trace.entries import (
@@ -39,6 +47,7 @@ _LOST = frozenset({"lost", "timed-out", "refused"})
 _BROKEN_SERVICE = 500
 _REFUSED = 400
 _TRIES = 10
+_USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _OF_TIMEOUTS = (
     "timeout", "in time", "timed", "too long", "too slow", "not end", "not finish", "gave up",
 )  # fmt: skip
@@ -65,7 +74,7 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
                 refused[_what(first)] = entry.status
         else:
             sent[entry.number] = entry
-            status = None if _are_several(subject) else refused.get(_what(entry))
+            status = None if are_several(subject) else refused.get(_what(entry))
             if status is not None and entry.method in CHANGING:
                 what = f"{entry.method} {entry.service}{entry.path}"
                 return f"{what} is sent again as request {entry.number} after status {status}"
@@ -91,7 +100,7 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             first = sent.pop(entry.request, None)
             if first and (entry.failure in _UNCERTAIN or entry.status in _UNKNOWN):
                 uncertain.append(first)
-        elif _is_change(subject, entry):
+        elif is_change(subject, entry):
             sent[entry.number] = entry
             alike = [first for first in uncertain if _what(first)[1:] == _what(entry)[1:]]
             # No other service knows the key.
@@ -130,7 +139,7 @@ def changes_ended_before_their_answers(subject: Subject) -> Watch:
     while True:
         entry = yield
         if type(entry) is ServiceRequest:
-            if entry.method in CHANGING and entry.service in (subject.mutating or ()):
+            if changes_a_service(entry, subject.mutating):
                 under_way[entry.number] = entry
         elif type(entry) is ServiceReply:
             under_way.pop(entry.request, None)
@@ -164,19 +173,23 @@ def arguments_quoted_in_paths(subject: Subject, entry: ServiceRequest) -> str:
     return ""
 
 
-def _are_several(subject: Subject) -> bool:
+def are_several(subject: Subject) -> bool:
+    """Return whether the newest replies have several calls."""
     return sum(len(reply.calls) for reply in subject.facts.last_replies()) > 1
 
 
-def _is_change(subject: Subject, entry: ServiceRequest) -> bool:
-    """Return whether a request changes the world: by its service, or by the tool that sends it.
+def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceRequest) -> bool:
+    """Return whether a tool, a program or a request changes the world.
 
-    An agent that declares services has named all that change.
+    A request does by its service, or by the tool that sends it: an agent that declares services has
+    named all that change.
     """
+    if not isinstance(entry, ServiceRequest):
+        return changes(entry, subject.mutating or ())
     known, replies = subject.mutating or (), subject.facts.last_replies()
     names = {call.name for reply in replies for call in reply.calls}
     by_tool = bool(names) and names.issubset(known) and not any("://" in each for each in known)
-    return entry.method in CHANGING and (by_tool or entry.service in known)
+    return (by_tool and entry.method in CHANGING) or changes_a_service(entry, known)
 
 
 @of_agents(
@@ -188,7 +201,7 @@ def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest) -> st
     """The arguments may be cut off too, and a retry would call the tool again."""
     replies = subject.facts.last_replies()
     broken = [each for each in replies if each.calls and each.is_closed and each.finish in BROKEN]
-    if not broken or len(broken) < len(replies) or not _is_change(subject, entry):
+    if not broken or len(broken) < len(replies) or not is_change(subject, entry):
         return ""
     why = "failed" if broken[0].finish is None else f"ended with {broken[0].finish}"
     return f"{described(entry)} is sent, and the reply to request {broken[0].number} {why}"
@@ -263,7 +276,7 @@ def services_not_pressed(subject: Subject) -> Watch:
         else:
             sent[entry.number], what = entry, _what(entry)
             reply = failed.pop(what, None)
-            if reply is None or _are_several(subject):
+            if reply is None or are_several(subject):
                 continue
             asked = Fault("", headers=(("retry-after", reply.retry_after),))
             least_ns = retry_after_ns(asked, EPOCH_NS + reply.at_ns) or 0
@@ -327,9 +340,11 @@ def slow_programs_ended(subject: Subject) -> Watch:
 def failed_programs_told(subject: Subject) -> Watch:
     """A result that is what the program has printed, and no more, looks like that of a success.
 
-    So does a result without any word of a failure, if the last that its tool did was lost.
+    So does a result without any word of a failure, if the last that its tool did was lost, or was
+    a program with an exit status that means no answer such as `no`.
     """
     printed: dict[int, str] = {}
+    complaining: set[int] = set()
     failed: dict[str, int] = {}
     lost = ""
     while True:
@@ -344,9 +359,15 @@ def failed_programs_told(subject: Subject) -> Watch:
             printed[entry.number], lost = "", ""
         elif type(entry) is ProgramOutput:
             printed[entry.program] = printed.get(entry.program, "") + entry.text
+            if entry.stream == "stderr":
+                complaining.add(entry.program)
         elif type(entry) is ProgramEnded:
             text = printed.pop(entry.program, "").strip()
-            lost = "its program was ended by a signal" if entry.exit < 0 else ""
+            ended = "was ended by a signal" if entry.exit < 0 else f"ended with {entry.exit}"
+            is_usual = entry.exit in _USUAL_ENDS and not (
+                entry.exit and entry.program in complaining
+            )
+            lost = "" if is_usual else f"its program {ended}"
             if entry.exit and text and not tells(text):
                 failed[text] = entry.exit
         elif type(entry) is Request:

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simloop.check.invariants.invariant import Watch, of_agents
+from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
+from simloop.check.invariants.outside import are_several, is_change
 from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.check.invariants.tools import described
 from simloop.messages import ToolCall, ToolMessage, json_value
@@ -19,6 +20,8 @@ _ENDS = (entries.Prompt, entries.Restarted)
 """The entries that end a pause."""
 _Work = tuple[str, bytes]
 """The name of a tool, and its arguments in one spelling."""
+_GIVING_UP = ("cancel", "abort", "stop", "skip", "quit", "undo", "discard")
+"""The words of a question that asks whether to change nothing."""
 _LEAST_CHARS = 4
 """The length from which a text of the user is not found in other texts by chance."""
 
@@ -70,6 +73,41 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
         else:
             before.update(ended)
             ended, since, running, due = Counter(), Counter(), {}, set()
+
+
+@invariant(
+    "A change that the user refuses is not made.",
+    "BUGS.md D9",
+    sees=[
+        entries.Input, entries.ToolStarted, entries.ProgramStarted, entries.ServiceRequest,
+        MainRequest,
+    ],
+    needs=[Need.AGENT, Need.MUTATING],
+    begins=[entries.Input],
+)  # fmt: skip
+def refused_changes_not_made(subject: Subject) -> Watch:
+    """The answer to a question with `y/n` is no, or the end of the input, or an empty line at `N`.
+
+    With several calls in a reply, it is not clear which of them is refused.
+    """
+    refused: entries.Input | None = None
+    while True:
+        entry = yield
+        if type(entry) is entries.Input:
+            refused = entry if _refuses(entry) and not are_several(subject) else None
+        elif type(entry) is entries.Request:
+            refused = None
+        elif refused is not None and is_change(subject, entry):
+            answer = "the end of the input" if refused.ends else repr(refused.text)
+            asked = f"the user has answered {refused.prompt!r:.80} with {answer}"
+            return f"{described(entry)} runs, and {asked}"
+
+
+def _refuses(entry: entries.Input) -> bool:
+    question, answer = entry.prompt.lower(), entry.text.strip().lower()
+    if "y/n" not in question or any(word in question for word in _GIVING_UP):
+        return False
+    return entry.ends or answer in {"n", "no"} or (not answer and "y/N" in entry.prompt)
 
 
 @of_agents(

@@ -7,6 +7,7 @@ arguments do.
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
 from simloop.check.invariants.agents import reply_before
@@ -91,7 +92,7 @@ def changes_made_once(subject: Subject) -> Watch:
     call of a reply.
     """
     called: Counter[str] = Counter()
-    started, inner, asked = Counter[Any](), Counter[Any](), 0
+    started, inner = Counter[Any](), Counter[Any]()
     done: dict[str, list[str]] = {}
     answered: dict[str, set[str]] = {}
     while True:
@@ -102,10 +103,8 @@ def changes_made_once(subject: Subject) -> Watch:
             started.clear()
         elif kind is ToolCall:
             called[entry.name] += 1
-            asked += 1
         elif kind is Request:
             inner.clear()
-            asked = 0
             for call in [one for message in subject.facts.added for one in calls_of(message)]:
                 message, texts = subject.results.get(call.id), done.get(call.name, [])
                 if message is not None and _bare(message.text) in texts:
@@ -113,12 +112,14 @@ def changes_made_once(subject: Subject) -> Watch:
                     if len(answered[call.name]) > len(texts):
                         where = f"request {entry.number} answers call {call.id!r} with the result"
                         return f"{where} of another: {call.name!r} has not run again"
-        elif not _changes(entry, subject.mutating or ()):
+        elif not changes(entry, subject.mutating or ()):
             continue
         elif kind is ToolResult:
             if not entry.is_error and entry.text:
                 done.setdefault(entry.name, []).append(_bare(entry.text))
         else:
+            # Another agent may ask meanwhile, so the calls of each newest reply count.
+            asked = sum(len(reply.calls) for reply in subject.facts.last_replies())
             if kind is ProgramStarted:
                 counts, run, most = inner, entry.args, asked
             elif not called[entry.name] and _is_inner(entry.name, subject.facts.request):
@@ -131,10 +132,18 @@ def changes_made_once(subject: Subject) -> Watch:
                 return f"{described(entry)} runs again, and {asked_for}"
 
 
-def _changes(entry: Any, mutating: Collection[str]) -> bool:
+def changes(entry: Any, mutating: Collection[str]) -> bool:
+    """Return whether a tool or a program is declared to change the world."""
     if type(entry) is ProgramStarted:
         return any(f"{shlex.join(entry.args)} ".startswith(f"{each} ") for each in mutating)
     return entry.name in mutating
+
+
+def changes_a_service(entry: ServiceRequest, mutating: Collection[str] | None) -> bool:
+    """Return whether a request changes a service that is declared, by its address or a path."""
+    address = f"{entry.service}{entry.path}".partition("?")[0] + "/"
+    known = (f"{each.rstrip('/')}/" for each in mutating or () if "://" in each)
+    return entry.method in CHANGING and address.startswith((*known,))
 
 
 def _is_inner(name: str, request: SentRequest | None) -> bool:
@@ -232,7 +241,7 @@ def _sent_for_wrong_values(subject: Subject, entry: ServiceRequest) -> str:
     calls = [call for reply in facts.last_replies() for call in reply.calls]
     specs = () if facts.request is None else facts.request.tools
     spec = next((each for each in specs if [each.name] == [call.name for call in calls]), None)
-    is_change = entry.method in CHANGING and entry.service in (subject.mutating or ())
+    is_change = changes_a_service(entry, subject.mutating)
     if spec is None or not is_change or calls[0].id in facts.ran:
         return ""
     given, schema = json_value(calls[0].arguments), json_value(bytes(spec.parameters).decode())
@@ -571,6 +580,31 @@ def results_not_crossed(subject: Subject) -> Watch:
                 if is_known and _bare(each.text) == sent and ran.get(other) != ran[call_id]:
                     where = f"request {entry.number} answers call {call_id!r}"
                     return f"{where} with the result of call {other!r}: {message.text!r:.80}"
+
+
+@of_agents(
+    "Two calls of a reply do not have each other's results.",
+    "BUGS.md D14; langgraph #6533",
+    sees=[Prompt, MainRequest],
+)
+def no_results_exchanged(subject: Subject) -> Watch:
+    """Each has the result that the other one has alone. simloop need not see the tools run."""
+    alone: dict[tuple[str, str], str] = {}
+    together: list[dict[tuple[str, str], str]] = []
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            alone, together = {}, []
+            continue
+        for calls in [calls_of(message) for message in subject.facts.added]:
+            told = [(call, subject.results.get(call.id)) for call in calls]
+            texts = {(c.name, c.arguments): m.text for c, m in told if m is not None}
+            (alone.update if len(calls) == 1 else together.append)(texts)
+        for texts in together:
+            for (one, first), (other, second) in combinations(texts.items(), 2):
+                if first != second and (alone.get(one), alone.get(other)) == (second, first):
+                    both = f"{one[0]!r} has the result {first!r:.60} of {other[0]!r}"
+                    return f"where the model calls both, {both}, and the other way round"
 
 
 def _before_ns(
