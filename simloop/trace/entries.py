@@ -282,7 +282,7 @@ class LeftBehind(Entry, frozen=True, gc=False):
     """A prompt ends, and a task, a thread or a program goes on, or something is still open."""
 
     # task, thread, program, session (not closed), transaction (not committed), coroutine (not
-    # awaited) or exception (not looked at)
+    # awaited), stop (not obeyed) or exception (not looked at)
     what: str
     name: str  # empty for an unnamed task; the text of an exception
     place: str  # where it waits, was started, opened or raised

@@ -177,6 +177,8 @@ def _why_left(entry: entries.LeftBehind) -> str:
         return f"The prompt ends here, and the {entry.name} opened at {place} was never closed."
     if entry.what == "coroutine":
         return f"{entry.name} is called at {place} without `await`, so it does not run."
+    if entry.what == "stop":
+        return f"The run was stopped, and the agent goes on at {place}."
     if entry.what == "transaction":
         return f"At {place}, {entry.name} of a database are left without a commit."
     if entry.what == "exception":

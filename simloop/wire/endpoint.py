@@ -68,9 +68,10 @@ class Endpoint:
         `unreachable` is called as soon as it is known that no connection is made. Raises
         ConnectionLost or TimedOut as the network would, and CancelledError after a stop.
         """
-        await self.port.turn()
+        found = self._found(request)
+        await self.port.turn(cleans_up=found is not None)
         try:
-            opened = self._open(request, self._found(request))
+            opened = self._open(request, found)
             if isinstance(opened, HttpReply):
                 return opened
             # Loaded with the first such request, because most runs have none.
@@ -86,7 +87,7 @@ class Endpoint:
         if found is None or self.port.loop.busy:
             return run_blocking(self.answer(request))
         # Most services answer at once, and an event loop for it would take as long as the rest.
-        begin(self.port.turn())
+        begin(self.port.turn(cleans_up=True))
         try:
             opened = self._open(request, found)
             if isinstance(opened, HttpReply):

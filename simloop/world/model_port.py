@@ -61,7 +61,7 @@ class ModelPort(Struct, eq=False):
     loop: VirtualLoop
     raised: list[UserError]
     cancellation: Cancellation
-    turn: Callable[[], Awaitable[None]] = no_turn
+    turn: Callable[..., Awaitable[None]] = no_turn
     requests: int = 0
     before: int = 0
     """The requests before the prompt that is answered now."""

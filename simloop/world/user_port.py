@@ -22,7 +22,9 @@ from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.instants import NEVER_NS
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.timeouts import GRACE_NS, MOST_CANCELS, NS_PER_MS, Timeout
+from simloop.virtual.places import callers_place
 from simloop.virtual.threads.calls import is_blocking
+from simloop.virtual.threads.scheduler import thread_here
 
 _CAUSES = {AbortRequested: StopCause.ABORT, WallClockExpired: StopCause.WALL_CLOCK}
 _MOST_REFUSED = 100  # turns, more than clean-up takes
@@ -53,7 +55,7 @@ class TypedLine(Struct):
         return self.typed < (self.times or 1)
 
 
-async def no_turn() -> None:
+async def no_turn(**_: bool) -> None:
     """Do nothing: the turn of a port that is in no world."""
 
 
@@ -66,22 +68,27 @@ class UserPort:
         self._planned: deque[tuple[int, Queue, str]] = deque()
         self._waiting: list[tuple[Queue, str]] = []  # in the order of sending
         self._refused = 0  # turns after an error of simloop or the stop of a run
+        self._goes_on = False  # after a stop
         self.cancellation = Cancellation(loop, partial(_record_stop, recorder))
 
     @property
     def stopped(self) -> bool:
         return self.cancellation.is_due
 
-    async def turn(self) -> None:
+    async def turn(self, *, cleans_up: bool = False) -> None:
         """Give tasks that are ready their turn. Raises CancelledError if the run is to end.
 
-        An error of simloop ends it too: code that has swallowed one must not go on. Code that
+        A stop that the caller has heard and swallowed is recorded, unless it may clean up so. An
+        error of simloop ends the run too: code that has swallowed one must not go on. Code that
         swallows each CancelledError as well waits here, so that the event loop can end the run.
         """
         if self._loop.busy:
             await asyncio.sleep(0)
         stop = self.cancellation
         if self._recorder.error is not None or (not stop.closed and stop.is_due):
+            if not (cleans_up or self._goes_on) and _has_heard():
+                self._goes_on = True
+                self._recorder.record(entries.LeftBehind, "stop", "", callers_place())
             await self._refuse()
 
     async def _refuse(self) -> None:
@@ -121,7 +128,7 @@ class UserPort:
 
     def begin(self, task: asyncio.Task[Any], wall_clock_ms: int | None) -> None:
         """Begin a run in `task`, which may last for `wall_clock_ms`."""
-        self._refused = 0
+        self._refused, self._goes_on = 0, False
         self.cancellation.open(task, wall_clock_ms)
 
     def _send_due(self) -> None:
@@ -137,6 +144,12 @@ class UserPort:
 
 # Not a method of the port: the port has the cancellation, and with a way back, each run would leave
 # its world to the garbage collector.
+def _has_heard() -> bool:
+    """Return whether the calling code was cancelled already, where it waited."""
+    task, thread = asyncio.current_task(), thread_here()
+    return bool(task and task.cancelling()) or (thread is not None and thread.has_heard)
+
+
 def _record_stop(recorder: Recorder, signal: Signal) -> None:
     cause = _CAUSES.get(type(signal))
     if cause is not None:  # a hook that ends its run is not the user

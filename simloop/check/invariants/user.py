@@ -245,7 +245,13 @@ def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:
 @invariant(
     "After a stop, the run sends no request and starts no tool.",
     "BUGS.md C9, D7, D10",
-    sees=[entries.StopRequested, entries.Prompt, entries.Request, entries.ToolStarted],
+    sees=[
+        entries.StopRequested,
+        entries.Prompt,
+        entries.Request,
+        entries.ToolStarted,
+        entries.LeftBehind,
+    ],
     begins=[entries.StopRequested],
 )
 def nothing_starts_after_stop(subject: Subject) -> Watch:
@@ -263,8 +269,12 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
                 stop = entry
         elif kind is entries.Prompt:
             stop = None
-        elif stop is not None and not (kind is entries.ToolStarted and _was_due(entry, stop)):
+        elif stop is None or (kind is entries.LeftBehind and entry.what != "stop"):
+            continue
+        elif kind is not entries.ToolStarted or not _was_due(entry, stop):
             what = f"request {entry.number} is sent" if kind is entries.Request else "a tool starts"
+            if kind is entries.LeftBehind:
+                what = f"the agent goes on at {entry.place}"
             return f"{what} after the run was stopped ({stop.cause}, entry {stop.seq})"
 
 

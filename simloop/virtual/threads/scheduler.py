@@ -124,6 +124,7 @@ class SimulatedThread:
     """The object for which the thread is parked; None while it may run."""
     timer: asyncio.TimerHandle | None = None
     error: BaseException | None = None
+    has_heard = False  # such an error
     handler: Callable[[], object] | None = None
     back: Any = None
     real: _RealThread | None = None
@@ -173,6 +174,7 @@ class SimulatedThread:
                 self.pause()  # for ever: `end` reports the thread
             raise ThreadEnded
         if error is not None:
+            self.has_heard = True
             raise error
         handler, self.handler = self.handler, None
         if handler is not None:
