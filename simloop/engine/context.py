@@ -273,8 +273,7 @@ class ScriptedContext(Struct):
         if not self._shrunk:
             return await self._compactor.shorten(forced=forced)
         shrunk, before = _next(self._shrunk), self._history.tokens
-        after = before - shrunk
-        strategy = "scripted" if shrunk else ""
+        after, strategy = before - shrunk, "scripted" if shrunk else ""
         self._recorder.record(entries.Compaction, forced, strategy, before, after)
         return Compacted(before, after)
 

@@ -83,10 +83,9 @@ class MachineAgent:
         An end from outside replaces the signal.
         """
         signal: Any = signals.Began()  # None after a machine that asked for no answer
-        most = self._settings.max_transitions
         handlers, cancellation, loop = self._handlers, self._cancellation, self._model.loop
         machine, table, ready = self._machine, handlers.table, loop.ready
-        recorder = self._recorder
+        most, recorder = self._settings.max_transitions, self._recorder
         record, clock = recorder.entries, recorder.clock
         run, counters = self._run, self._counters
         for _ in range(most):

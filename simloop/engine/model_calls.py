@@ -126,21 +126,16 @@ class ReplySoFar(Struct, eq=False):
 def read_part(part: Part, request: values.Request, reading: ReplyReading) -> Part:
     """Return a part as a program's client reads it. The trace has the part as it arrived."""
     if type(part) is Finish:
-        return _finish_as_read(part, reading)
+        word = part.raw
+        if word in reading.failing_words:
+            return StreamError(Fault(f"the provider finished with {word}", code=word))
+        if reading.finish_words is not None and word and word not in reading.finish_words:
+            return structs.replace(part, reason=FinishReason.OTHER)
     if type(part) is ToolCallPart and reading.lower_case_names:
         names, lower = {tool.name for tool in request.tools}, part.call.name.lower()
         if part.call.name not in names and lower in names:
             return ToolCallPart(structs.replace(part.call, name=lower))
     return part
-
-
-def _finish_as_read(part: Finish, reading: ReplyReading) -> Finish | StreamError:
-    word = part.raw
-    if word in reading.failing_words:
-        return StreamError(Fault(f"the provider finished with {word}", code=word))
-    if reading.finish_words is None or not word or word in reading.finish_words:
-        return part
-    return structs.replace(part, reason=FinishReason.OTHER)
 
 
 class ModelCalls:

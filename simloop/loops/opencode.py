@@ -290,13 +290,11 @@ class OpencodeLoop(machine.Design):
         return counted.to(states.ClosingStep(reply)), self._close(reply)
 
     def _close(self, reply: ReplyFacts) -> tuple[effects.CloseStep]:
-        """Return the end of a step: an empty reply is not kept, a filtered one is an error."""
         filtered = reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails
         keep = (reply.text or reply.calls) and not filtered
         return (effects.CloseStep(keep, self.options.keep_thoughts and not filtered),)
 
     def _judge(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
-        """End the run on `stop`; the outer loop distinguishes `continue` and `compact`."""
         assert isinstance(run.state, states.ClosingStep)
         if reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails:
             return finish(run, Outcome.CONTENT_FILTERED)

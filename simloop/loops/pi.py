@@ -163,7 +163,6 @@ class PiLoop(machine.Design):
         return Run(states.RunningTools(reply)), (asked,)
 
     def _close(self, reply: ReplyFacts) -> Transition:
-        """End the step. A failed reply stays in the context only if the options say so."""
         keep = self.options.resend_failed or reply.finish not in _BREAKS_OFF
         return Run(states.ClosingStep(reply)), (effects.CloseStep(keep=keep),)
 
