@@ -24,9 +24,7 @@ _STAND_INS = "simloop.virtual.border.answers"
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-class _Owner(IntEnum):
-    """Who wrote a piece of code, from the farthest from the user to the nearest."""
-
+class _Owner(IntEnum):  # from the farthest from the user to the nearest
     PYTHON = 0
     SIMLOOP = 1
     PACKAGE = 2

@@ -99,8 +99,8 @@ def running_loop() -> VirtualLoop:
     loop = loop_here()
     if loop is None:
         asyncio.get_running_loop()  # without any loop, the error is that of Python
-        message = "this needs the virtual clock"
-        raise ScenarioError(message, hint="run the coroutine with simloop.simulate(...)")
+        hint = "run the coroutine with simloop.simulate(...)"
+        raise ScenarioError("this needs the virtual clock", hint=hint)
     return loop
 
 

@@ -169,8 +169,7 @@ class _Streams:
 
 
 _streams = _Streams()
-enter_streams = _streams.enter
-leave_streams = _streams.leave
+enter_streams, leave_streams = _streams.enter, _streams.leave
 
 
 def write_to(out: Any, err: Any) -> None:

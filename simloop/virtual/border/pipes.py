@@ -12,8 +12,8 @@ import os
 import select
 import selectors
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
 
 from simloop.virtual.border.answers import stand_in
 from simloop.virtual.border.exchange import NameExchange
@@ -195,8 +195,6 @@ def _noting(original: Any) -> Callable[..., Any]:
 
 
 def _waiting(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a stand-in that lets `answer` call the original for an end of a noted pipe."""
-
     def inside(pipes: Pipes, fd: Any, *args: Any) -> Any:
         number = fd if isinstance(fd, int) else -1 if fd.closed else fd.fileno()
         if number < 0 or not pipes.has(number):
@@ -267,16 +265,14 @@ class Poller:
         self._real.register(fd, *events)
         self._descriptors.append(fd)
 
-    def poll(self, timeout: float | None = None, *most: int) -> Sequence[tuple[int, int]]:
+    def poll(self, timeout: float | None = None, *most: int) -> Any:
         loop = loop_here()
         if loop is None or loop.pipes is None:
-            found: Sequence[tuple[int, int]] = self._real.poll(timeout, *most)
-            return found
+            return self._real.poll(timeout, *most)
         seconds = None if timeout is None or timeout < 0 else timeout * self._unit
-        look = functools.partial(self._real.poll, 0, *most)
         pipes: Pipes = loop.pipes
         pipes._tell(self._descriptors)  # noqa: SLF001 - as above
-        return pipes.wait_for(look, seconds)
+        return pipes.wait_for(functools.partial(self._real.poll, 0, *most), seconds)
 
 
 def _polling(original: Any, unit: float) -> Callable[..., Any]:
@@ -340,5 +336,4 @@ def run_with_pipes(loop: VirtualLoop) -> Pipes:
         loop.pipes = Pipes(loop)
         _exchange.enter()
         loop.at_end.append(_exchange.leave)
-    pipes: Pipes = loop.pipes
-    return pipes
+    return cast("Pipes", loop.pipes)

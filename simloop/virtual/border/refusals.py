@@ -72,7 +72,6 @@ def _unnamed(answers: Answers, host: Any) -> OSError | None:
 
 
 def _refused(answers: Answers, connecting: Any, address: Any) -> OSError:
-    """Return the error of a socket that cannot reach `address`; the run records it."""
     if connecting.family == socket.AF_UNIX:
         path = os.fsdecode(address)
         answers.loop.note_refused("host", path, path)
@@ -172,8 +171,6 @@ def _without_waiting(
 
 
 def _guarded(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the stand-in of a function, which a question about the machine does not get."""
-
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -259,6 +256,5 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     answers = answers_here()
     if answers is None or is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
         return
-    error = error_of(answers, *args)
-    if error is not None:
+    if (error := error_of(answers, *args)) is not None:
         raise error

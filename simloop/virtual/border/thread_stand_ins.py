@@ -117,8 +117,7 @@ class SimulatedLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _at_fork_reinit(self) -> None:
-        self.__init__()  # type: ignore[misc]
+    _at_fork_reinit = __init__
 
 
 def _start(answers: Answers, thread: Any) -> None:
@@ -146,19 +145,19 @@ def _start(answers: Answers, thread: Any) -> None:
 def _join(thread: Any, timeout: float | None = None) -> None:
     joined = simulated(thread)
     if joined is None:
-        return _JOIN(thread, timeout)  # type: ignore[no-any-return]
+        _JOIN(thread, timeout)
+        return
     if thread is threading.current_thread():
         raise RuntimeError("cannot join current thread")
     me = thread_here()
     if me is None or joined.is_done:
-        return None
+        return
     joined.joiners.append(me)
     try:
         if timeout is None or timeout > 0:
             me.threads.park_for(me, timeout, f"the end of {thread.name}")
     finally:
         joined.joiners.remove(me)
-    return None
 
 
 def _is_alive(thread: Any) -> bool:

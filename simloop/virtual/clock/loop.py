@@ -195,8 +195,7 @@ class VirtualLoop(ReachingLoop):
             if next_ns is None:
                 raise Deadlock(self.report("nothing can run and no timer is set"))
             self.advance_ns(max(0, next_ns - self.now_ns))
-        timers = self._timers
-        now_ns = self.now_ns
+        timers, now_ns = self._timers, self.now_ns
         while timers and timers[0][0] <= now_ns:
             ready.append(self._pop_timer())
         self.has_due = False
@@ -397,8 +396,7 @@ class VirtualLoop(ReachingLoop):
             error = task.exception() if tasks.is_unseen(task) else None
             if error and task is not main:
                 message = f"{task.get_name()} failed and nobody looked at its exception"
-                context = {"message": message, "exception": error, "task": task}
-                self.call_exception_handler(context)
+                self.call_exception_handler({"message": message, "exception": error, "task": task})
         return refused
 
     def _end_threads(self, threads: Any, *, waits: bool) -> list[Task]:

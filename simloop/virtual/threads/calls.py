@@ -159,13 +159,11 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def _no_loop_running(me: scheduler.SimulatedThread) -> Iterator[None]:
-    """Let the thread run a loop although it may be in a callback of another one."""
     running: Any = asyncio._get_running_loop()
-    if running is None:
+    if running is None:  # the thread is in no callback of another loop
         yield
         return
-    task = asyncio.current_task(running)
-    ident = threading.get_ident()
+    task, ident = asyncio.current_task(running), threading.get_ident()
     is_new = ident not in THREADS
     if task is not None:
         asyncio._leave_task(running, task)

@@ -249,10 +249,7 @@ class Fiber(SimulatedThread):
         self._begun, self.is_ready, self.is_timed_out, self.waits_for = True, False, False, None
         self.stop_timer()
         try:
-            if error is not None:
-                wait = self._coroutine.throw(error)
-            else:
-                wait = self._coroutine.send(woken)
+            wait = self._coroutine.send(woken) if error is None else self._coroutine.throw(error)
         except (StopIteration, ThreadEnded):
             self.end()
             return
@@ -499,8 +496,8 @@ class Threads:
         loop = self.loop
         # Twice: the loop has it among its own timers, and a blocked loop looks at these alone.
         thread.timer = loop.call_at_ns(when_ns, self._on_timer, thread, context=self._context)
-        entry = (when_ns, next(self._timer_numbers), thread.timer, thread)
-        heapq.heappush(self._timers, entry)
+        number = next(self._timer_numbers)
+        heapq.heappush(self._timers, (when_ns, number, thread.timer, thread))
 
     def _on_timer(self, thread: SimulatedThread) -> None:
         if not thread.is_ready:
@@ -553,16 +550,11 @@ class Threads:
     def _watch_loop(self) -> None:
         """Watch the event loop's own thread, which may wait for a lock that a parked one holds."""
         while _idles(self.of_loop, self._watch_ends, lambda: self._has_turn):
-            self._free()
-
-    def _free(self) -> None:
-        """End all threads, so that the one with the lock releases it."""
-        if not self.loop.is_running() or not self.alive:
-            return
-        self.loop.escapes.append(self._stuck(self.of_loop))
-        for thread in tuple(self.alive):
-            self._abandon(thread)
-            thread.run()
+            if self.loop.is_running() and self.alive:
+                self.loop.escapes.append(self._stuck(self.of_loop))
+                for thread in tuple(self.alive):  # the one with the lock ends, and releases it
+                    self._abandon(thread)
+                    thread.run()
 
     def _stuck(self, thread: SimulatedThread) -> ScenarioError:
         parked = [each for each in self.alive if each.waits_for is not None and each.place]
@@ -597,8 +589,7 @@ class Threads:
         loop, next_ns = self.loop, self._next_timer_ns()
         if next_ns is None:
             found = loop.report("the event loop's thread is blocked, and nothing can wake it")
-            error = Deadlock(found)
-            loop.escapes.append(error)
+            loop.escapes.append(error := Deadlock(found))
             raise error
         loop.advance_ns(max(0, next_ns - loop.now_ns))
         _, _, timer, thread = heapq.heappop(self._timers)
