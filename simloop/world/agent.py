@@ -115,8 +115,7 @@ def agent_from(made: Any, name: str) -> Agent:
     async def agent(prompt: str, world: World) -> str | None:
         call = partial(made, *((prompt, world) if takes_world else (prompt,)))
         answer: Any = call() if awaits else await call_in_thread(call, "agent")
-        text: str | None = await answer if inspect.isawaitable(answer) else answer
-        return text
+        return cast("str | None", await answer if inspect.isawaitable(answer) else answer)
 
     return agent
 
@@ -125,10 +124,9 @@ def _takes_world(made: Any, name: str) -> bool:
     """Return whether an agent takes a world: a parameter without a default, or of that name."""
     if not inspect.isfunction(made):
         return _binds_world(made, name)
-    known = _TAKES_WORLD.get(made)
-    if known is None:
-        known = _TAKES_WORLD[made] = _binds_world(made, name)
-    return known
+    if made not in _TAKES_WORLD:
+        _TAKES_WORLD[made] = _binds_world(made, name)
+    return _TAKES_WORLD[made]
 
 
 def _binds_world(made: Any, name: str) -> bool:
@@ -219,8 +217,7 @@ class AgentRecord:
         # First: the tasks of a session go on because of it.
         for session in self._sessions:
             if not session.is_closed():
-                place = writable(session.place)
-                self._record(entries.LeftBehind, "session", session.name, place)
+                self._record(entries.LeftBehind, "session", session.name, writable(session.place))
         current = asyncio.current_task(self._loop)
         for task in self._loop.unfinished():
             if task is current or task in self._earlier:

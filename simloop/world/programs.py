@@ -78,8 +78,6 @@ class Programs(Struct, eq=False):
 
 
 class _Running:
-    """One process that runs, and its record."""
-
     def __init__(self, port: Programs, process: Process, number: int) -> None:
         self._port = port
         self._process = process
@@ -205,7 +203,6 @@ class _Running:
             return MISUSED
 
     async def _session(self, shell: Shell) -> int:
-        """Run the lines that come on the standard input, as soon as each is whole."""
         waiting, status = "", 0
         while True:
             piece = self._note_input(await self._process.read_more())
@@ -218,8 +215,7 @@ class _Running:
 
     async def _command(self, words: list[str], text: str, write: Write) -> int | None:
         """Run a scripted program as a command of the shell; None if the shell has to know it."""
-        script = self._port.find(words)
-        if script is not None and not script.is_shell:
+        if (script := self._port.find(words)) is not None and not script.is_shell:
             try:
                 return await self.answer(script, ProgramCall(tuple(words), text), write)
             except Signalled as error:

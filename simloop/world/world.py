@@ -76,8 +76,7 @@ def inhabited(world: World) -> Iterator[None]:
 
 def note_refused(what: str, name: str, asked: str, place: str) -> None:
     """Record a refusal in the trace of the run that the caller belongs to: see `World`."""
-    world = current_world()
-    if world is not None:
+    if (world := current_world()) is not None:
         world.note_refused(what, name, asked, place)
 
 
@@ -88,6 +87,5 @@ def note(text: str) -> None:
 
     Outside of a run it does nothing, so that it may stay in the code of a product.
     """
-    world = current_world()
-    if world is not None:
+    if (world := current_world()) is not None:
         world.model.recorder.record(entries.Note, writable(str(text)))
