@@ -351,12 +351,7 @@ def _make(run: Simulation, verdict: Verdict) -> None:
 
 
 def _judge(
-    verdict: Verdict,
-    judging: Judge,
-    expect: Expect,
-    record: Iterable[AnyEntry],
-    *,
-    ended_it: bool = False,
+    verdict: Verdict, judging: Judge, expect: Expect, record: Iterable[AnyEntry], *, ended_it: bool
 ) -> None:
     """Judge the entries that were not heard; `ended_it`: a violation has ended the run."""
     assert verdict.trace is not None
@@ -410,7 +405,7 @@ def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Viol
 def verdict_on(run: Simulation, expect: Expect) -> Verdict:
     """Return the verdict on a run that was made already, of which `expect` is expected."""
     verdict = Verdict(run.scenario, run=run, rules=Rules())
-    _judge(verdict, Judge(Subject.of(run)), expect, run.trace.entries)
+    _judge(verdict, Judge(Subject.of(run)), expect, run.trace.entries, ended_it=False)
     return verdict
 
 
@@ -443,7 +438,6 @@ def run_again(verdict: Verdict) -> None:
 
 
 def _told_otherwise(trace: LoopTrace, again: LoopTrace) -> Iterator[str]:
-    """Yield the first request in which the model is told something else."""
     sent = [[e for e in each.entries if type(e) is Request] for each in (trace, again)]
     for one, other in zip(*sent, strict=False):
         if one.digest != other.digest:

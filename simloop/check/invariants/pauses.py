@@ -118,8 +118,7 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
                 answers.update(_answer(question, entry.text, facts.paused))
         else:
             answered |= subject.results.keys()
-            astray = _astray(answers, subject.results)
-            if astray is not None:
+            if (astray := _astray(answers, subject.results)) is not None:
                 asker, other = astray
                 return (
                     f"the user answers {answers[asker]!r:.80} to call {asker!r}, and request "
