@@ -161,8 +161,7 @@ class EffectHandlers:
             reply.on_call = partial(calls.start_newest, self._step_tools)
             reply.on_end = calls.finish_started
         calls.open(reply.calls)
-        rest = self._model_calls.read(stream, reply)
-        if rest is not None:
+        if (rest := self._model_calls.read(stream, reply)) is not None:
             await rest
         cancellation.polls = False
         words = "".join(reply.pieces)

@@ -134,8 +134,7 @@ class ToolCalls:
                     await asyncio.sleep(0)
                 if not self._may_begin(number):
                     break
-                rest = self._answer_call(index, tools)
-                if rest is not None:
+                if (rest := self._answer_call(index, tools)) is not None:
                     await rest
         if self._flags_abort and self._is_stopped():
             await self.settle(NO_RESULT)  # of calls that were never begun
@@ -154,8 +153,7 @@ class ToolCalls:
         return self._run_one(ready)
 
     async def _answer_guarded(self, index: int, tools: Mapping[str, Tool]) -> None:
-        ready = await self._prepare(index, tools)
-        if ready is not None:
+        if (ready := await self._prepare(index, tools)) is not None:
             self._cancellation.check()
             self._start(ready)
             await finished(self._run_one(ready))
@@ -176,8 +174,7 @@ class ToolCalls:
                 await asyncio.sleep(0)
             if not self._may_begin(number):
                 break
-            ready = await self._prepare(index, tools)
-            if ready is not None:
+            if (ready := await self._prepare(index, tools)) is not None:
                 prepared.append(ready)
         if self._loop.busy:
             await asyncio.sleep(0)  # also after a last call that needed no tool

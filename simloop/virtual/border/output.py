@@ -87,8 +87,7 @@ class _Stream:
             self.write(line)
 
     def flush(self) -> None:
-        output = self.kept_by()
-        if output is not None:
+        if (output := self.kept_by()) is not None:
             output.flush(self._name)
         elif self.beneath() is not None:
             self.beneath().flush()

@@ -311,14 +311,12 @@ def _get_handles(_: Processes, popen: Any, stdin: Any, stdout: Any, stderr: Any)
 
 def _gather(processes: Processes, popen: Any, given: Any, end_s: Any, timeout: Any) -> Any:
     """Return the output for `communicate`, when the process has ended; see `_get_handles`."""
-    process = processes.children.get(popen.pid)
-    if process is None or not process.outputs:
+    if (process := processes.children.get(popen.pid)) is None or not process.outputs:
         return _communicate(popen, given, end_s, timeout)
     stdout, stderr = map(process.outputs.get, _STREAMS)
     stderr = None if stderr is stdout else stderr
     while process.status is None:
-        seconds = popen._remaining_time(end_s)
-        if seconds is not None:
+        if (seconds := popen._remaining_time(end_s)) is not None:
             seconds = math.ceil(seconds * 1e3) * 1e-3  # Python waits for whole milliseconds
         processes.pipes.wait_for(lambda: process.status is not None or process.unread, seconds)
         process.unread = 0
@@ -374,8 +372,7 @@ def _waitpid(processes: Processes, pid: int, options: int, /) -> tuple[int, int]
 
 
 def _kill_one(processes: Processes, pid: int, number: int, /) -> None:
-    process = processes.children.get(pid)
-    if process is not None:
+    if (process := processes.children.get(pid)) is not None:
         process.send(number)
     elif pid in {0, -1, os.getpid()}:
         _kill(pid, number)  # refused

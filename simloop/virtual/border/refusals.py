@@ -162,8 +162,7 @@ def _without_waiting(
 ) -> Any:
     """Answer the method of a socket of the run's network; refuse another that may wait."""
     __tracebackhide__ = True
-    network = answers.loop.network
-    if network is not None and network.has(one):
+    if (network := answers.loop.network) is not None and network.has(one):
         return network.answer(name, original, one, *args)
     if name in _HARMLESS:
         return original(one, *args)

@@ -411,8 +411,7 @@ class VirtualLoop(ReachingLoop):
             late = self.escapes[known:]
             self.escapes[known:] = [one for one in late if not isinstance(one, ScenarioError)]
         refused = self._drain(set()) if self._ready or self.unfinished() else []
-        stubborn = ", ".join(threads.end()[:MOST_NAMED])
-        if stubborn:
+        if stubborn := ", ".join(threads.end()[:MOST_NAMED]):
             finding = "threads did not end when they were told to at the end of the run"
             self.escapes.append(RunawayRun(f"{finding}: {stubborn}"))
         return refused
