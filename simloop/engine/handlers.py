@@ -320,8 +320,7 @@ class EffectHandlers:
         """Answer the open calls and keep the reply; nothing more happens in this run."""
         self.message, self.cause = effect.message, self._user_code.failure or self.cause
         self.text_first = effect.text_first
-        reply = self._reply
-        if reply is None:
+        if (reply := self._reply) is None:
             return
         self.text = reply.text or self.text
         why = _STOPPED.get(outcome, "Error: not executed, the run ended")

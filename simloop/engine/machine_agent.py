@@ -79,8 +79,7 @@ class MachineAgent:
         Tasks that are ready get a turn before the effects and after those that may wait, so an
         abort or a message that they send takes effect before the next decision. Queued messages
         are taken at the end of a step, before that turn: messages sent in answer to the step
-        wait for the step after it.
-        An end from outside replaces the signal.
+        wait for the step after it. An end from outside replaces the signal.
         """
         signal: Any = signals.Began()  # None after a machine that asked for no answer
         handlers, cancellation, loop = self._handlers, self._cancellation, self._model.loop

@@ -207,8 +207,7 @@ class ToolCalls:
 
     def _read(self, index: int, tools: Mapping[str, Tool]) -> ReadyCall | ToolResult:
         call = self._calls[index]
-        tool = tools.get(call.name)
-        if tool is None:
+        if (tool := tools.get(call.name)) is None:
             return ToolResult(f"Error: tool {call.name} not found", is_error=True)
         arguments, shown, wrong = read_arguments(tool, call.arguments, convert=self._rules.convert)
         return _wrong(wrong) if wrong else ReadyCall(index, call, tool, arguments, shown)

@@ -176,7 +176,6 @@ class ParallelHooks(UserCode, eq=False):
 
 
 def _is_decided(given: HookInput) -> bool:
-    """Return whether a hook has blocked the call, or answered it by its failure."""
     return bool(getattr(given, "blocked", None) is not None or getattr(given, "failure", ""))
 
 

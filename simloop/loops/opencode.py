@@ -261,7 +261,6 @@ class OpencodeLoop(machine.Design):
         return self._call_with_queued(counted)
 
     def _counted(self, run: Run) -> Run:
-        """Return the run with one more step, if steps decide, and no failures of that step."""
         counts = self.options.steps != "unlimited"
         steps = min(run.total_steps + 1, self.max_steps) if counts else 0
         return Run(run.state, total_steps=steps)
@@ -276,7 +275,6 @@ class OpencodeLoop(machine.Design):
         return after, (effects.TakeQueued(), *asked)
 
     def _request(self, run: Run, *, aborted: bool) -> effects.CallModel:
-        """Return the call; from `max_steps` on it has the note, and no tools if enforced."""
         last = self.options.steps != "unlimited" and run.total_steps + 1 >= self.max_steps
         return effects.CallModel(
             note=MAX_STEPS if last else "", tools=not (last and self.options.steps == "enforce"),

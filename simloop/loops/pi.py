@@ -167,7 +167,6 @@ class PiLoop(machine.Design):
         return Run(states.ClosingStep(reply)), (effects.CloseStep(keep=keep),)
 
     def _follow(self, run: Run, reply: ReplyFacts, closed: signals.StepClosed) -> Transition:
-        """Go on while there are calls or messages to steer by; then with what waits for the end."""
         if reply.finish in _BREAKS_OFF:
             return finish(run, _BREAKS_OFF[reply.finish])
         if reply.calls or closed.steering:

@@ -291,8 +291,7 @@ class ReferenceLoop(machine.Design):
             return finish(failed, Outcome.TOO_MANY_ERRORS, "max_error_count")
         if not retryable:
             return finish(failed, Outcome.FAILED)
-        polls = not self.options.abort_in_backoff
-        backoff = (effects.Backoff(failed.error_count, polls=polls),)
+        backoff = (effects.Backoff(failed.error_count, polls=not self.options.abort_in_backoff),)
         return self._exceeded_on_a_detour(failed) or (failed.to(_BACKING_OFF), backoff)
 
     def _make_room(self, run: Run) -> Transition:
@@ -306,8 +305,7 @@ class ReferenceLoop(machine.Design):
         return self._exceeded(run) if self.options.steps_bound_all else self._burst(run)
 
     def _exceeded(self, run: Run) -> Transition | None:
-        burst = self._burst(run)
-        if burst is None and run.total_steps >= self.limits.max_steps:
+        if (burst := self._burst(run)) is None and run.total_steps >= self.limits.max_steps:
             return self._finish(run, Outcome.MAX_STEPS, "max_steps")
         return burst
 
