@@ -78,8 +78,7 @@ class Loopback:
 
     def connect(self, one: Any, address: Any) -> bool:
         """Connect a socket to a server of this run. Return whether there is one."""
-        server = self.server_at(one.family, address[1])
-        if server is None or address[0] not in _HERE:
+        if (server := self.server_at(one.family, address[1])) is None or address[0] not in _HERE:
             return False
         here = _LOCAL[one.family]
         mine = (*here, self._next_port, *_MORE[one.family])
@@ -111,8 +110,7 @@ class Loopback:
                 self.pipes.changed()
                 return None
             case "getsockname" | "getpeername":
-                found = self._names[inode_of(one)][name == "getpeername"]
-                if found is None:
+                if (found := self._names[inode_of(one)][name == "getpeername"]) is None:
                     raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
                 return found
             case "setsockopt" | "getsockopt":  # of TCP, which a pair does not have
@@ -157,8 +155,7 @@ class Loopback:
         seconds = one.gettimeout()
         if seconds == 0:
             return
-        look = partial(is_ready, one.fileno(), event)
-        if not self.pipes.wait_for(look, seconds, "a socket"):
+        if not self.pipes.wait_for(partial(is_ready, one.fileno(), event), seconds, "a socket"):
             raise TimeoutError("timed out")
 
 

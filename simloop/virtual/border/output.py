@@ -54,8 +54,7 @@ class _Stream:
 
     def kept_by(self) -> Output | None:
         """Return the output that keeps what the calling code writes; None for the stream under."""
-        loop = _loop_here()
-        if loop is None or not _streams.captures:
+        if (loop := _loop_here()) is None or not _streams.captures:
             return None
         from simloop.virtual.real_world import is_exempt  # noqa: PLC0415 - a run has loaded it
 

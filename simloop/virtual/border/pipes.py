@@ -100,8 +100,7 @@ class Pipes:
 
     def wait_for(self, look: Callable[[], T], seconds: float | None = None, what: str = _WHAT) -> T:
         """Park the caller until `look` finds something or the time is over; return its value."""
-        found = look()
-        me = thread_here()
+        found, me = look(), thread_here()
         assert me is not None
         if found or (seconds is not None and seconds <= 0):
             self.loop.progress.count(not found)  # a program that polls for ever does nothing new
@@ -176,8 +175,7 @@ def read_now(pipes: Pipes, descriptor: int) -> bytes:
     """Read what is there, without waiting: nothing at its end, or if nothing has come yet."""
     found = bytearray()
     while is_ready(descriptor, READ):
-        piece = _read(descriptor, PIPE_SIZE)
-        if not piece:
+        if not (piece := _read(descriptor, PIPE_SIZE)):
             break
         found += piece
     if found:
@@ -236,9 +234,7 @@ def _duplicate_to(pipes: Pipes, fd: int, fd2: int, *more: Any, **named: Any) -> 
     return found
 
 
-def _select_from(
-    pipes: Pipes, read: Any, write: Any, errors: Any, timeout: float | None = None, /
-) -> Any:
+def _select_from(pipes: Pipes, read: Any, write: Any, errors: Any, timeout: Any = None, /) -> Any:
     read, write, errors = list(read), list(write), list(errors)
     pipes._tell(read)  # noqa: SLF001 - one of the stand-ins of this module
 
@@ -266,8 +262,7 @@ class Poller:
         self._descriptors.append(fd)
 
     def poll(self, timeout: float | None = None, *most: int) -> Any:
-        loop = loop_here()
-        if loop is None or loop.pipes is None:
+        if (loop := loop_here()) is None or loop.pipes is None:
             return self._real.poll(timeout, *most)
         seconds = None if timeout is None or timeout < 0 else timeout * self._unit
         pipes: Pipes = loop.pipes

@@ -235,8 +235,7 @@ class Processes:
         group = os.getpgrp() if group < 0 else group or pid
         args = [os.fsdecode(each).replace(sys.executable, "python") for each in words]
         process = Process(self, tuple(args), cwd, pid, group)
-        script = self.launcher.launch(process)
-        if script is None:
+        if (script := self.launcher.launch(process)) is None:
             return None
         self._next_pid += 1
         process.take(*descriptors)
@@ -348,11 +347,9 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
         folder = folder[len(here) + 1 :]
     stdin, _, _, stdout, _, stderr = ends
     group = 0 if new_session else group
-    started = processes.start(words, stdin, stdout, stderr, cwd=folder, group=group)
-    if started is None:
+    if (started := processes.start(words, stdin, stdout, stderr, cwd=folder, group=group)) is None:
         if is_exempt(sys._getframe(1)):  # a question about the machine
-            missing = os.fsdecode(words[0])
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(words[0]))
         raise absent(processes.loop, words)
     popen.pid, popen._child_created = started.pid, True
     started.outputs = vars(popen).get("_fileobj2output", started.outputs)

@@ -151,8 +151,7 @@ def _refuse(name: str, advice: str, answers: Answers, *_: Any, **__: Any) -> Any
 
 def _exit(answers: Answers, _: Any, status: int) -> None:
     """End a whole program, as `os._exit` ends a process; refused in any other run."""
-    threads = answers.loop.threads
-    if threads is None or not threads.has_main:
+    if (threads := answers.loop.threads) is None or not threads.has_main:
         raise answers.loop.refuse("os._exit", ADVICE["end"])
     threads.exit_program(status)
 
@@ -250,10 +249,9 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     # Every audit event of the process comes through here, for ever: it costs one look-up.
     error_of = _EVENTS.get(event)
     __tracebackhide__ = True
-    if error_of is None:
+    if error_of is None or (answers := answers_here()) is None:
         return
-    answers = answers_here()
-    if answers is None or is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
+    if is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
         return
     if (error := error_of(answers, *args)) is not None:
         raise error

@@ -327,9 +327,6 @@ class VirtualLoop(ReachingLoop):
     def timers(self) -> list[tuple[int, int, int, Timer]]:
         return [timer for timer in self._timers if not timer[3]._cancelled]
 
-    def due(self) -> list[Handle]:
-        return [handle for handle in self._ready if not handle._cancelled]
-
     def unfinished(self) -> list[Task]:
         return [task for task in self._tasks if not task.done()]
 
@@ -344,7 +341,8 @@ class VirtualLoop(ReachingLoop):
     def report(self, finding: str) -> str:
         """Return a finding with its time, and a line for each task, callback and thread at work."""
         left = self.unfinished()
-        handles = [*self.due(), *(handle for *_, handle in sorted(self.timers()))]
+        due = [handle for handle in self._ready if not handle._cancelled]
+        handles = [*due, *(handle for *_, handle in sorted(self.timers()))]
         count = f"{len(left)} unfinished task{'s' * (len(left) != 1)}:"
         places = filter(None, map(place_of_callback, handles))
         callbacks = [f"  callback: {place}" for place in islice(places, MOST_NAMED)]
@@ -433,8 +431,7 @@ class VirtualLoop(ReachingLoop):
         finally:
             asyncio._leave_task(self, task)
         self.is_spoilt = True  # the coroutine may have left its world and listeners on it
-        # Code that catches all exceptions may run for ever when Python closes it, so Python must
-        # not.
+        # Code that catches all exceptions may run for ever if Python closes it: Python must not.
         _keep_for_ever(ctypes.py_object(coroutine))
 
     def _renew_bounds(self, count: int) -> None:

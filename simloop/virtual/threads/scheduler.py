@@ -93,24 +93,6 @@ class _RealThread:
             self.handle.join()
 
 
-def _idles(
-    thread: "SimulatedThread", until: Any, pauses: Callable[[], bool] = lambda: False
-) -> bool:
-    """Wait for the lock `until`. Return True if the process does nothing for a second before.
-
-    A thread that computes is never idle, however slow the machine is, nor is one in which a person
-    steps through the program. A process that was stopped looks only once in the meantime.
-    """
-    before_ns, alike = _process_time_ns(), 0
-    while not until.acquire(timeout=LOOK_S):
-        now_ns = _process_time_ns()
-        alike = alike + 1 if now_ns - before_ns < _NOTHING_NS and not pauses() else 0
-        before_ns = now_ns
-        if alike >= LOOKS and not is_exempt(thread.frame):
-            return True
-    return False
-
-
 class ThreadEnded(SystemExit):
     """Ends a thread where it is parked. As a SystemExit, it prints nothing."""
 
@@ -125,6 +107,7 @@ class SimulatedThread:
     timer: asyncio.TimerHandle | None = None
     error: BaseException | None = None
     handler: Callable[[], object] | None = None
+    """The handler of a signal, which runs where the thread is parked, or where it parks next."""
     back: Any = None
     real: _RealThread | None = None
     """The thread that was made for it; None for the loop's and for one that the run adopts."""
@@ -208,6 +191,22 @@ class SimulatedThread:
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self.thread)))
         finally:
             del self.function
+
+
+def _idles(thread: SimulatedThread, until: Any, pauses: Callable[[], bool] = lambda: False) -> bool:
+    """Wait for the lock `until`. Return True if the process does nothing for a second before.
+
+    A thread that computes is never idle, however slow the machine is, nor is one in which a person
+    steps through the program. A process that was stopped looks only once in the meantime.
+    """
+    before_ns, alike = _process_time_ns(), 0
+    while not until.acquire(timeout=LOOK_S):
+        now_ns = _process_time_ns()
+        alike = alike + 1 if now_ns - before_ns < _NOTHING_NS and not pauses() else 0
+        before_ns = now_ns
+        if alike >= LOOKS and not is_exempt(thread.frame):
+            return True
+    return False
 
 
 @types.coroutine
@@ -400,7 +399,11 @@ class Threads:
         THREADS.pop(thread.ident, None)
         self.loop.worlds_of_threads.pop(thread.ident, None)
         if thread.real is not None:
-            _forget(thread)
+            python: Any = threading
+            with python._active_limbo_lock:
+                python._active.pop(thread.ident, None)
+            vars(thread.thread)["_is_stopped"] = True  # before Python 3.13, which has a handle
+            _forget_worker(thread.thread)
         for joiner in thread.joiners:
             self.wake(joiner)
 
@@ -487,17 +490,11 @@ class Threads:
                 self.throw(thread, ThreadEnded())
         raise ThreadEnded
 
-    def send_signal(self, thread: SimulatedThread, handler: Callable[[], object]) -> None:
-        """Run the handler of a signal where the thread is parked, or where it parks next."""
-        thread.handler = handler
-        self.wake(thread)
-
     def _set_timer(self, thread: SimulatedThread, when_ns: int) -> None:
         loop = self.loop
         # Twice: the loop has it among its own timers, and a blocked loop looks at these alone.
         thread.timer = loop.call_at_ns(when_ns, self._on_timer, thread, context=self._context)
-        number = next(self._timer_numbers)
-        heapq.heappush(self._timers, (when_ns, number, thread.timer, thread))
+        heapq.heappush(self._timers, (when_ns, next(self._timer_numbers), thread.timer, thread))
 
     def _on_timer(self, thread: SimulatedThread) -> None:
         if not thread.is_ready:
@@ -683,14 +680,6 @@ def thread_here() -> SimulatedThread | None:
     if isinstance(running, VirtualLoop):
         return None if running.answers is None else threads_of(running).of_loop
     return cast("SimulatedThread | None", THREADS.get(threading.get_ident()))
-
-
-def _forget(thread: SimulatedThread) -> None:
-    python: Any = threading
-    with python._active_limbo_lock:
-        python._active.pop(thread.ident, None)
-    vars(thread.thread)["_is_stopped"] = True  # before Python 3.13, which has a handle
-    _forget_worker(thread.thread)
 
 
 def _named(waits_for: Any, thread: SimulatedThread) -> str:
