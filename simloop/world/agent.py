@@ -69,8 +69,7 @@ def reads(made: Any) -> str:
         signature = inspect.signature(_called(made))
     except (TypeError, ValueError):  # not callable, or written in C
         return ""
-    given = signature.parameters.values()
-    parameters = [p for p in given if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    parameters = [p for p in signature.parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
     if not parameters or parameters[0].default is not inspect.Parameter.empty:
         return ""
     first = parameters[0]
@@ -134,11 +133,9 @@ def _binds_world(made: Any, name: str) -> bool:
     second = [*signature.parameters.values()][1:2]
     alone = not any(each.default is each.empty or each.name == "world" for each in second)
     for count in (1, 2) if alone else (2, 1):
-        try:
+        with contextlib.suppress(TypeError):
             signature.bind(*range(count))
-        except TypeError:
-            continue
-        return count > 1
+            return count > 1
     message = f"the agent `{name}` takes {signature}, not a prompt and a world"
     hint = "write `async def agent(prompt, world)`, or `def`; `world` may be left out"
     raise ScenarioError(message, key="loop", hint=hint)

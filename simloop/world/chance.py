@@ -21,7 +21,7 @@ from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.seeds import Seeds
 from simloop.world import fake_model, tools, user_functions
 from simloop.world import faults as catalogue
-from simloop.world.fake_model import Model, Parties, TimedPart
+from simloop.world.fake_model import Model, Parties, TimedPart, WholeStream
 from simloop.world.faults import ReplyFault, SiteFault, Stage
 
 _Fault = TypeVar("_Fault", ReplyFault, SiteFault)
@@ -148,9 +148,7 @@ class FaultyModel(Struct, eq=False):
         said: list[Part] = []
         key = request.purpose, request.party
         again = self._cut_off.get(key)  # a retry repeats a reply that a fault cut off
-        stream.source = (
-            fake_model.WholeStream(again.popleft()) if again else self._inner.stream(request)
-        )
+        stream.source = WholeStream(again.popleft()) if again else self._inner.stream(request)
         async with contextlib.aclosing(stream.source) as parts:
             async for part in parts:
                 said.append(part)

@@ -97,8 +97,7 @@ class _Running:
         await self._process.write(2 if stream == "stderr" else 1, data)
 
     def _note_input(self, data: bytes) -> str:
-        text = data.decode(errors="backslashreplace")
-        if text:
+        if text := data.decode(errors="backslashreplace"):
             self._recorder.record(entries.ProgramInput, self._number, recordable(text))
         return text
 
@@ -119,8 +118,7 @@ class _Running:
         if drawn and Stage.INSTEAD in drawn:  # another call gets the answer of the script
             return await self._whole(port.play(drawn[Stage.INSTEAD]), call, write)
         cut = drawn.get(Stage.AMID) if drawn else None
-        answer = script.take(call.stdin, uses_up=cut is None)
-        if answer is None:
+        if (answer := script.take(call.stdin, uses_up=cut is None)) is None:
             await write("stderr", f"{call.args[0]}: no answer of the script fits this input\n")
             return 1
         if cut is not None:

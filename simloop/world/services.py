@@ -307,8 +307,7 @@ def answer_of(value: Any) -> TimedAnswer:
     status = 204 if value is None else 200
     if type(value) is tuple and len(value) == 2 and type(value[0]) is int:  # noqa: PLR2004
         status, value = value
-    is_json = not isinstance(value, str | bytes | None)
-    return timed(status, value, is_json=is_json, headers={})
+    return timed(status, value, is_json=not isinstance(value, str | bytes | None), headers={})
 
 
 def check_head(status: int, headers: Iterable[tuple[str, str]]) -> None:

@@ -132,10 +132,9 @@ class Shell(Struct, eq=False):
         if code is not None:
             return code
         out, err, code = await self._own(*expanded, text=text)
-        if out:
-            await write("stdout", out)
-        if err:
-            await write("stderr", err)
+        for stream, told in (("stdout", out), ("stderr", err)):
+            if told:
+                await write(stream, told)
         return code
 
     def _said(self, found: re.Match[str]) -> str:
@@ -239,8 +238,7 @@ def is_whole(line: str) -> bool:
 def _tokens(line: str) -> Iterator[tuple[str, str]]:
     at, here = 0, ""
     while at < len(line):
-        found = _TOKEN.match(line, at)
-        if found is None:
+        if (found := _TOKEN.match(line, at)) is None:
             error = UnfinishedLineError if line[at] in _QUOTES else ValueError
             raise error(f"this shell cannot read {line[at : at + 20]}")
         at = found.end()

@@ -258,9 +258,7 @@ def read_arguments(tool: Tool, text: str, *, convert: bool = False) -> tuple[Any
     return made, shown, _complaint(tool, made)
 
 
-def read_again(
-    tool: Tool, arguments: dict[str, Any], *, check: bool
-) -> tuple[dict[str, Any], str, str]:
+def read_again(tool: Tool, arguments: dict[str, Any], *, check: bool) -> tuple[Any, str, str]:
     """Return the arguments that hooks may have changed, their JSON, and the error for the model."""
     try:
         shown = canonical_json(arguments)

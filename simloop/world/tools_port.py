@@ -137,9 +137,9 @@ class OwnTools(msgspec.Struct, eq=False):
         self._read()
         shown = writable(shown_arguments(self._told_by_model(name, arguments)))
         call = ToolCall(self.id_for(name, shown), writable(name), shown)
-        kind, own, here = entries.ToolStarted, True, scheduler.thread_here()
+        own, here = True, scheduler.thread_here()
         in_thread = here is not None and here is not here.threads.of_loop
-        self._recorder.record(kind, call.id, call.name, shown, own, in_thread)
+        self._recorder.record(entries.ToolStarted, call.id, call.name, shown, own, in_thread)
         return call
 
     def end(
@@ -157,8 +157,7 @@ class OwnTools(msgspec.Struct, eq=False):
         value = json_value(arguments, arguments)
         equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
         unanswered = [each for each in asked if each.call_id not in self._answered]
-        found = next(iter(equal or unanswered), None)
-        if found is None:
+        if (found := next(iter(equal or unanswered), None)) is None:
             self._unasked += 1
             return f"own-{self._unasked}"
         self._open.remove(found)
@@ -283,8 +282,7 @@ class ToolsPort:
         return ToolMessage(call.id, writable(result.text), result.is_error)
 
     async def _run(self, call: ToolCall) -> ToolResult:
-        tool = self.tools.get(call.name)
-        if tool is None:
+        if (tool := self.tools.get(call.name)) is None:
             return self.record(call, failed(f"tool {call.name} not found"))
         arguments, shown, wrong = read_arguments(tool, call.arguments)
         if wrong:

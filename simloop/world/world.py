@@ -53,8 +53,7 @@ class World(Struct, frozen=True):
 
 def current_world() -> World | None:
     """Return the world of the run that the caller belongs to, or None outside of runs."""
-    loop = loop_here()
-    if loop is None:
+    if (loop := loop_here()) is None:
         return None
     left = loop.worlds_of_threads.get(threading.get_ident()) if loop.worlds_of_threads else None
     return left or (loop.worlds[-1] if loop.worlds else None)
