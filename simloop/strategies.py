@@ -87,8 +87,7 @@ class HypothesisChoices:
         return low + self._draw(st.integers(0, high - low))
 
     def weighted(self, weights: Sequence[int]) -> int:
-        bounds = list(accumulate(weights))
-        if not bounds or not bounds[-1]:
+        if not (bounds := list(accumulate(weights))) or not bounds[-1]:
             return 0
         return bisect_right(bounds, self._draw(st.integers(0, bounds[-1] - 1)))
 

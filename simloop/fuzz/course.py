@@ -132,8 +132,7 @@ class AgentCourse:
         base = self._bases[place]
         for number in range(runs):  # those of this course: each of its circumstances gets its turn
             choices = SeededChoices(seed, f"together {first + number}")
-            world = self._drawn(choices, base, seed, turn * runs + number)
-            yield base.plan.playing(world), rules
+            yield base.plan.playing(self._drawn(choices, base, seed, turn * runs + number)), rules
 
     def drawn(self, choices: Choices) -> Scenario:
         """Draw a world: some replies of the course, and up to three circumstances."""

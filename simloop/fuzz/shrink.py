@@ -84,11 +84,9 @@ def shrink(
     """
     plan = Plan(scenario, given or {})
     with kept_border():
-        failure = failure_of(plan, Rules(invariants), twice=True)
-        if failure is None:
+        if (failure := failure_of(plan, Rules(invariants), twice=True)) is None:
             return None
-        end_s = time.monotonic() + seconds
-        search = _Search(plan, failure, invariants, end_s, say, stopped)
+        search = _Search(plan, failure, invariants, time.monotonic() + seconds, say, stopped)
         search.plan_faults()
         unfinished = search.run()
         search.let_it_end()
@@ -211,19 +209,16 @@ class _Search:
         # A failure that a run does not end needs a good last reply.
         if self._answers and tree.get("model", [])[-1:] != [_LAST["model"]]:
             return False
-        failure = self._failure(tree)
+        try:
+            plan = Plan(_read({**tree, **self._fixed}), self._given)
+            self.runs += 1
+            failure = failure_of(plan, Rules(self.invariants), twice=self._twice)
+        except (ScenarioError, ValidationError):
+            return False
         if failure is None or failure.identity != self.failure.identity:
             return False
         self._best, self._text, self.failure = tree, json.dumps(tree), failure
         return True
-
-    def _failure(self, tree: Tree) -> Failure | None:
-        try:
-            plan = Plan(_read({**tree, **self._fixed}), self._given)
-            self.runs += 1
-            return failure_of(plan, Rules(self.invariants), twice=self._twice)
-        except (ScenarioError, ValidationError):
-            return None
 
 
 def _read(tree: Tree) -> Scenario:

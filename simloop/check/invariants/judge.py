@@ -62,10 +62,9 @@ def added_names() -> tuple[str, ...]:
 
 def _named(name: str) -> tuple[Invariant, ...]:
     found = loaded(name, "invariant", _WRITTEN, "--invariants")
-    own = (found,) if isinstance(found, Invariant) else in_module(found)
-    if not own:
-        raise ScenarioError(f"`{name}` is no invariant", key="--invariants", hint=_WRITTEN)
-    return own
+    if own := (found,) if isinstance(found, Invariant) else in_module(found):
+        return own
+    raise ScenarioError(f"`{name}` is no invariant", key="--invariants", hint=_WRITTEN)
 
 
 class Violation(Struct, frozen=True):
