@@ -93,8 +93,7 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
 
 
 def _difference(expected: LoopTrace, got: LoopTrace) -> Iterator[str]:
-    found = first_difference(expected, got)
-    if found is not None:
+    if (found := first_difference(expected, got)) is not None:
         yield from found.lines("snapshot", "this run")
         return
     one, other = asdict(expected.header), asdict(got.header)

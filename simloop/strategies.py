@@ -87,8 +87,7 @@ class HypothesisChoices:
         return low + self._draw(st.integers(0, high - low))
 
     def weighted(self, weights: Sequence[int]) -> int:
-        bounds = list(accumulate(weights))
-        if not bounds or not bounds[-1]:
+        if not (bounds := list(accumulate(weights))) or not bounds[-1]:
             return 0
         return bisect_right(bounds, self._draw(st.integers(0, bounds[-1] - 1)))
 
@@ -172,7 +171,6 @@ def conversations(loop: GivenLoop = "reference", **options: Any) -> st.SearchStr
 
 
 def _worlds(loop: GivenLoop, options: Any, *further: list[str]) -> Callable[[Choices], Scenario]:
-    """Return what draws scenarios, with some of the further prompts, if any are given."""
     given: Any = {"loop": loop, **options}
     chosen = loop_of(Scenario(prompt="Do the work."), given)
     abilities = Abilities.of(chosen)
@@ -243,8 +241,7 @@ def check(
     rules = Rules(invariants, expectations=False)
     with _untraced():
         verdict = trial(Plan(scenario, given), rules, Until.VIOLATION)
-    failure = verdict.failure()
-    if failure is not None:
+    if (failure := verdict.failure()) is not None:
         kind = RunawayRun if failure.name == FINISHES else InvariantViolated
         found = f"{failure.name}: {failure.text}\n{failure.sentence}"
         raise kind(f"{found}\n{scenario_text(scenario)}")

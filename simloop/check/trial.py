@@ -96,10 +96,6 @@ class Failure(NamedTuple):
         text = error.finding() if isinstance(error, errors.CheckFailed) else escape(describe(error))
         return cls.named(name, text)
 
-    @classmethod
-    def of_violation(cls, found: Violation) -> "Failure":
-        return cls(found.name, found.text, found.invariant.sentence)
-
     @property
     def identity(self) -> str:
         """Return the text that two failures must share to count as the same failure."""
@@ -210,7 +206,8 @@ class Verdict(Struct):
         return [each._replace(printed=tuple(printed(self.output))) for each in self._failures()]
 
     def _failures(self) -> Iterator[Failure]:
-        yield from map(Failure.of_violation, self.violations)
+        for each in self.violations:
+            yield Failure(each.name, each.text, each.invariant.sentence)
         if (other := self._other_failure()) is not None:
             yield other
 
@@ -240,9 +237,8 @@ class Verdict(Struct):
         if self.rules.expectations or not isinstance(cause, errors.RunawayRun):
             return False
         machine = None if self.run is None else self.run.loop.machine
-        if machine is None or "max_compaction_attempts" in machine.bounds:
-            return False
-        return any(type(entry) is Compaction for entry in self.entries[-_TAIL:])
+        is_unbounded = machine is not None and "max_compaction_attempts" not in machine.bounds
+        return is_unbounded and any(type(each) is Compaction for each in self.entries[-_TAIL:])
 
     def end(self) -> Result | None:
         """Return the result. Raises the error that ended the run, even an expected one."""
@@ -351,12 +347,7 @@ def _make(run: Simulation, verdict: Verdict) -> None:
 
 
 def _judge(
-    verdict: Verdict,
-    judging: Judge,
-    expect: Expect,
-    record: Iterable[AnyEntry],
-    *,
-    ended_it: bool = False,
+    verdict: Verdict, judging: Judge, expect: Expect, record: Iterable[AnyEntry], *, ended_it: bool
 ) -> None:
     """Judge the entries that were not heard; `ended_it`: a violation has ended the run."""
     assert verdict.trace is not None
@@ -410,7 +401,7 @@ def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Viol
 def verdict_on(run: Simulation, expect: Expect) -> Verdict:
     """Return the verdict on a run that was made already, of which `expect` is expected."""
     verdict = Verdict(run.scenario, run=run, rules=Rules())
-    _judge(verdict, Judge(Subject.of(run)), expect, run.trace.entries)
+    _judge(verdict, Judge(Subject.of(run)), expect, run.trace.entries, ended_it=False)
     return verdict
 
 
@@ -436,19 +427,13 @@ def run_again(verdict: Verdict) -> None:
         lines = ["two runs of the same scenario with the same seed differ"]
         found = first_difference(trace, again)
         lines += () if found is None else found.lines("first run", "second run")
-        lines += _told_otherwise(trace, again)
+        sent = [[e for e in each.entries if type(e) is Request] for each in (trace, again)]
+        pairs = zip(*sent, strict=False)
+        other = [one.number for one, two in pairs if one.digest != two.digest]
+        lines += [f"the model is told something else in request #{each}" for each in other[:1]]
         lines += _apart(plan, trace.header.seed)
         reproduced = reproduce(plan, trace.header.seed)
         verdict.errors.append(errors.ReplayDiverged("\n".join(lines), reproduce=reproduced))
-
-
-def _told_otherwise(trace: LoopTrace, again: LoopTrace) -> Iterator[str]:
-    """Yield the first request in which the model is told something else."""
-    sent = [[e for e in each.entries if type(e) is Request] for each in (trace, again)]
-    for one, other in zip(*sent, strict=False):
-        if one.digest != other.digest:
-            yield f"the model is told something else in request #{one.number}"
-            return
 
 
 def _let_go(verdict: Verdict) -> None:

@@ -215,7 +215,6 @@ class Compactor(Struct, eq=False):
         return self._done(True, strategy, before, count, detail)  # noqa: FBT003
 
     def _drop_oldest(self, *, forced: bool) -> bool:
-        """Drop the oldest turns down to the target, or half if the provider found it too long."""
         history = self._history
         target = self._policy.target
         if forced or self._policy.max_messages is not None:  # its size in tokens says nothing then
@@ -273,8 +272,7 @@ class ScriptedContext(Struct):
         if not self._shrunk:
             return await self._compactor.shorten(forced=forced)
         shrunk, before = _next(self._shrunk), self._history.tokens
-        after = before - shrunk
-        strategy = "scripted" if shrunk else ""
+        after, strategy = before - shrunk, "scripted" if shrunk else ""
         self._recorder.record(entries.Compaction, forced, strategy, before, after)
         return Compacted(before, after)
 

@@ -124,11 +124,10 @@ class EffectHandlers:
         return signals.ContextCompacted(done.shrunk)
 
     async def _call_model(self, effect: effects.CallModel) -> Signal:
-        settings, cancellation = self._settings, self._cancellation
+        settings, cancellation, port = self._settings, self._cancellation, self._tools
         self._step_number += 1
         self._fault = None
         self._tools_are_on = effect.tools
-        port = self._tools
         self._step_tools, tools = (port.tools, port.specs) if effect.tools else ({}, ())
         system_prompt = settings.system_prompt
         if effect.aborted or (self._flags_abort and cancellation.aborted):
@@ -162,8 +161,7 @@ class EffectHandlers:
             reply.on_call = partial(calls.start_newest, self._step_tools)
             reply.on_end = calls.finish_started
         calls.open(reply.calls)
-        rest = self._model_calls.read(stream, reply)
-        if rest is not None:
+        if (rest := self._model_calls.read(stream, reply)) is not None:
             await rest
         cancellation.polls = False
         words = "".join(reply.pieces)
@@ -209,19 +207,15 @@ class EffectHandlers:
         # Calls that came before the failure were announced, so they are answered, and forgotten.
         # One that was started has its own result: its effects are there, and the retry asks again.
         await self._settle("Error: not executed, the model call failed")
-        self._keep_failed(reply, fault)
+        policy = self._settings.replies
+        if policy.keep_failed and (reply.text or reply.calls):
+            text = reply.text if fault.code in policy.failing_words else ""  # whole, or none
+            said = AssistantMessage(text, tuple(reply.calls))
+            self._failed_tries += [said, *self._tool_calls.answered()]
         how = values.ABORTED_REPLY if error is ErrorClass.ABORTED else values.FAILED_REPLY
         self.transcript.add_failed(reply.broken_off(how))
         self._reply = None
         return signals.ModelFailed(error, retryable)
-
-    def _keep_failed(self, reply: ReplySoFar, fault: Fault) -> None:
-        policy = self._settings.replies
-        if not policy.keep_failed or not (reply.text or reply.calls):
-            return
-        whole = fault.code in policy.failing_words
-        said = AssistantMessage(reply.text if whole else "", tuple(reply.calls))
-        self._failed_tries += [said, *self._tool_calls.answered()]
 
     async def _back_off(self, effect: effects.Backoff) -> Signal:
         settings, fault = self._settings, self._fault
@@ -326,8 +320,7 @@ class EffectHandlers:
         """Answer the open calls and keep the reply; nothing more happens in this run."""
         self.message, self.cause = effect.message, self._user_code.failure or self.cause
         self.text_first = effect.text_first
-        reply = self._reply
-        if reply is None:
+        if (reply := self._reply) is None:
             return
         self.text = reply.text or self.text
         why = _STOPPED.get(outcome, "Error: not executed, the run ended")

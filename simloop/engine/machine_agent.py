@@ -79,14 +79,12 @@ class MachineAgent:
         Tasks that are ready get a turn before the effects and after those that may wait, so an
         abort or a message that they send takes effect before the next decision. Queued messages
         are taken at the end of a step, before that turn: messages sent in answer to the step
-        wait for the step after it.
-        An end from outside replaces the signal.
+        wait for the step after it. An end from outside replaces the signal.
         """
         signal: Any = signals.Began()  # None after a machine that asked for no answer
-        most = self._settings.max_transitions
         handlers, cancellation, loop = self._handlers, self._cancellation, self._model.loop
         machine, table, ready = self._machine, handlers.table, loop.ready
-        recorder = self._recorder
+        most, recorder = self._settings.max_transitions, self._recorder
         record, clock = recorder.entries, recorder.clock
         run, counters = self._run, self._counters
         for _ in range(most):

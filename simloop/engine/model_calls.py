@@ -38,21 +38,15 @@ class CallIds:
     def own(self, call: values.ToolCall, came_as: values.ToolCall) -> values.ToolCall:
         """Return the call under an id of its own, which providers require (bug D14); record it."""
         used, unique = self._used, call.id
-        if not unique or unique in used:
-            unique = self._unused(call.id)
+        while not unique or unique in used:
+            used[call.id] = number = used.get(call.id, 1) + 1
+            unique = f"{call.id or 'call'}#{number}"
+        if unique != call.id:
             call = values.ToolCall(unique, call.name, call.arguments)
         used[unique] = 1
         if call is not came_as and call != came_as:
             self._recorder.record(entries.CallRenamed, came_as.id, call.id, call.name)
         return call
-
-    def _unused(self, call_id: str) -> str:
-        unique, number = call_id, self._used.get(call_id, 1)
-        while not unique or unique in self._used:
-            number += 1
-            unique = f"{call_id or 'call'}#{number}"
-        self._used[call_id] = number
-        return unique
 
 
 class ReplySoFar(Struct, eq=False):
@@ -126,21 +120,16 @@ class ReplySoFar(Struct, eq=False):
 def read_part(part: Part, request: values.Request, reading: ReplyReading) -> Part:
     """Return a part as a program's client reads it. The trace has the part as it arrived."""
     if type(part) is Finish:
-        return _finish_as_read(part, reading)
+        word = part.raw
+        if word in reading.failing_words:
+            return StreamError(Fault(f"the provider finished with {word}", code=word))
+        if reading.finish_words is not None and word and word not in reading.finish_words:
+            return structs.replace(part, reason=FinishReason.OTHER)
     if type(part) is ToolCallPart and reading.lower_case_names:
         names, lower = {tool.name for tool in request.tools}, part.call.name.lower()
         if part.call.name not in names and lower in names:
             return ToolCallPart(structs.replace(part.call, name=lower))
     return part
-
-
-def _finish_as_read(part: Finish, reading: ReplyReading) -> Finish | StreamError:
-    word = part.raw
-    if word in reading.failing_words:
-        return StreamError(Fault(f"the provider finished with {word}", code=word))
-    if reading.finish_words is None or not word or word in reading.finish_words:
-        return part
-    return structs.replace(part, reason=FinishReason.OTHER)
 
 
 class ModelCalls:
@@ -160,8 +149,7 @@ class ModelCalls:
 
     def begin(self, request: values.Request, *, quiet: bool) -> ReplySoFar:
         """Return a reply to be read now. `quiet` notifies no callback: for a summary."""
-        announces = self._notifies and not quiet
-        return ReplySoFar(request, self._ids, self._reading, announces)
+        return ReplySoFar(request, self._ids, self._reading, self._notifies and not quiet)
 
     def read(self, stream: RecordedStream, reply: ReplySoFar) -> Rest:
         """Take the parts of `stream` into `reply`, in which they stay if the run is stopped."""
@@ -229,8 +217,7 @@ class ModelCalls:
             await more
         if not (timeout.broken or timeout.expired):
             return True
-        reply.fault = ABORTED if timeout.broken else _TIMED_OUT
-        reply.found_here = True
+        reply.fault, reply.found_here = ABORTED if timeout.broken else _TIMED_OUT, True
         return False
 
     async def _announce(self, part: Part, reply: ReplySoFar) -> None:

@@ -129,17 +129,12 @@ class ToolCalls:
         if len(self._calls) > 1 and self._is_parallel(tools):
             await self._run_in_parallel(tools)
         else:
-            loop, number = self._loop, 0
-            for index in range(len(self._calls)):
-                if index in self.answers:
-                    continue
-                if loop.ready or loop.has_due:
+            for number, index in enumerate(self._open()):
+                if self._loop.busy:
                     await asyncio.sleep(0)
                 if not self._may_begin(number):
                     break
-                number = 1
-                rest = self._answer_call(index, tools)
-                if rest is not None:
+                if (rest := self._answer_call(index, tools)) is not None:
                     await rest
         if self._flags_abort and self._is_stopped():
             await self.settle(NO_RESULT)  # of calls that were never begun
@@ -158,8 +153,7 @@ class ToolCalls:
         return self._run_one(ready)
 
     async def _answer_guarded(self, index: int, tools: Mapping[str, Tool]) -> None:
-        ready = await self._prepare(index, tools)
-        if ready is not None:
+        if (ready := await self._prepare(index, tools)) is not None:
             self._cancellation.check()
             self._start(ready)
             await finished(self._run_one(ready))
@@ -180,8 +174,7 @@ class ToolCalls:
                 await asyncio.sleep(0)
             if not self._may_begin(number):
                 break
-            ready = await self._prepare(index, tools)
-            if ready is not None:
+            if (ready := await self._prepare(index, tools)) is not None:
                 prepared.append(ready)
         if self._loop.busy:
             await asyncio.sleep(0)  # also after a last call that needed no tool
@@ -213,10 +206,8 @@ class ToolCalls:
         return ready if type(ready) is ReadyCall else None
 
     def _read(self, index: int, tools: Mapping[str, Tool]) -> ReadyCall | ToolResult:
-        """Find the tool of a call and read its arguments. A result says why the call cannot run."""
         call = self._calls[index]
-        tool = tools.get(call.name)
-        if tool is None:
+        if (tool := tools.get(call.name)) is None:
             return ToolResult(f"Error: tool {call.name} not found", is_error=True)
         arguments, shown, wrong = read_arguments(tool, call.arguments, convert=self._rules.convert)
         return _wrong(wrong) if wrong else ReadyCall(index, call, tool, arguments, shown)
@@ -310,16 +301,11 @@ class ToolCalls:
 
     async def _answer(self, index: int, result: ToolResult, *, ran: bool = False) -> None:
         self._put(index, result, ran=ran)
-        if self._notifies:
-            await self._notify(index, result, ran=ran)
-
-    async def _notify(self, index: int, result: ToolResult, *, ran: bool) -> None:
-        if result.is_error and not self._report_failures:
+        if not self._notifies or (result.is_error and not self._report_failures):
             return
         call, callbacks = self._calls[index], self._callbacks
         if ran and callbacks.on_chunk is not None:
-            part = ToolResultPart(call, result)
-            await self._user_code.notify(callbacks.on_chunk, (part,))
+            await self._user_code.notify(callbacks.on_chunk, (ToolResultPart(call, result),))
         if callbacks.on_tool_result is not None:
             await self._user_code.notify(callbacks.on_tool_result, (call, result))
 
@@ -340,6 +326,4 @@ class ToolCalls:
 
 
 def _wrong(text: str) -> ToolResult:
-    """Return the result of a call with wrong arguments; the interface gets the list of errors."""
-    found = {"validationErrors": text.splitlines()[1:]}
-    return ToolResult(text, is_error=True, details=found)
+    return ToolResult(text, is_error=True, details={"validationErrors": text.splitlines()[1:]})

@@ -65,9 +65,9 @@ class UserCode(Struct, eq=False):
                 failure = await self._wait("hook", hook, failure, accept)
             result, detail = "ok", ""
             if failure is not None:
-                result, detail, words = failure
+                result, detail, _ = failure
                 given.restore()
-                self._apply_isolation(given, hook, detail, words)
+                self._apply_isolation(given, hook, failure)
             blocked = given.blocked if may_block else None  # type: ignore[union-attr]
             if blocked is not None and failure is None:
                 result, detail = "blocked", writable(blocked)
@@ -81,10 +81,8 @@ class UserCode(Struct, eq=False):
                 break
         cancellation.check()
 
-    def _apply_isolation(
-        self, given: HookInput, hook: UserFunction, detail: str, words: str
-    ) -> None:
-        on_failure = self._isolation.on_failure
+    def _apply_isolation(self, given: HookInput, hook: UserFunction, failure: HookFailure) -> None:
+        on_failure, (_, detail, words) = self._isolation.on_failure, failure
         if on_failure == "fail-run":
             self.failure = f"hook {hook.name}: {detail}"
             self.cancellation.end_run(HookFailed())
@@ -98,8 +96,7 @@ class UserCode(Struct, eq=False):
         if type(failure) is Started:
             failure = await self._wait("callback", callback, failure, _nothing)
         if failure is not None:
-            _, detail, _ = failure
-            self._recorder.record(entries.Callback, callback.name, detail)
+            self._recorder.record(entries.Callback, callback.name, failure[1])
 
     def begin(
         self, kind: str, user: UserFunction, arguments: tuple[Any, ...], accept: Callable[[], None]
@@ -166,8 +163,7 @@ class ParallelHooks(UserCode, eq=False):
         inputs = [apart(given) for _ in hooks]
         running = RunningTasks(self.loop)
         for hook, own in zip(hooks, inputs, strict=True):
-            fire_one = partial(super().fire, point, (hook,), own)
-            running.spawn(fire_one, after_the_last=False)
+            running.spawn(partial(super().fire, point, (hook,), own), after_the_last=False)
         tasks = list(running.tasks)
         try:
             await running.wait()
@@ -180,7 +176,6 @@ class ParallelHooks(UserCode, eq=False):
 
 
 def _is_decided(given: HookInput) -> bool:
-    """Return whether a hook has blocked the call, or answered it by its failure."""
     return bool(getattr(given, "blocked", None) is not None or getattr(given, "failure", ""))
 
 

@@ -165,9 +165,8 @@ class Arguments:
             usual = int(depth < _DEEP and _size(schema, "maxItems") != 0)
             least = _size(schema, "minItems")
             return self._items(schema, name, usual if least is None else least, depth)
-        found = self._known.get(name) or (
-            self._known.get("id", ()) if name.endswith(_OF_IDS) else ()
-        )
+        ids = self._known.get("id", ()) if name.endswith(_OF_IDS) else ()
+        found = self._known.get(name) or ids
         values = [*islice(reversed([*found]), _ITEMS), *_scalars(schema, name, kinds, self._form)]
         return next((each for each in values if self._fits(schema, each)), (values or [None])[-1])
 
@@ -185,9 +184,8 @@ class Arguments:
         number = min(number, most)
         first = _get(schema, "prefixItems", list)[:number]
         made = [self._value(each, name, depth + 1) for each in first]
-        each = schema.get("items", {})
         if len(made) < number:
-            made += [self._value(each, name, depth + 1)] * (number - len(made))
+            made += [self._value(schema.get("items", {}), name, depth + 1)] * (number - len(made))
         return made
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
@@ -225,13 +223,11 @@ def _get(schema: Schema, key: str, kind: type[list[Any] | dict[str, Any]]) -> An
 
 
 def _size(schema: Schema, key: str) -> int | None:
-    """Return a length, or None if there is none, or one that is longer than any that is made."""
     found = schema.get(key)
     return found if type(found) is int and 0 <= found <= _LONG else None
 
 
 def _joined(schema: Schema, part: Any) -> dict[str, Any]:
-    """Return a schema with a part of it, whose keywords come first."""
     both = schema, (part if isinstance(part, Mapping) else {})
     properties = {k: v for each in both for k, v in _get(each, "properties", dict).items()}
     required = [name for each in both for name in _get(each, "required", list)]

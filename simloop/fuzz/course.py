@@ -15,7 +15,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import Rules
 from simloop.fuzz.alphabet import LAST_SUMMARY, TOOLS, Abilities, tool_for, transitions_of
 from simloop.fuzz.choices import Choices, SeededChoices, one_of
-from simloop.fuzz.circumstances import Circumstance, WorldDraft, circumstances
+from simloop.fuzz.circumstances import WorldDraft, circumstances
 from simloop.fuzz.offers import Offer, Offered, offer_of
 from simloop.fuzz.processes import cpu_s
 from simloop.runs.loop import loop_of
@@ -34,10 +34,8 @@ class _Base:
         self.offer: Offer = offer_of(scenario, given)
         script: dict[str, Any] = {}
         if not scenario.model:  # an agent with functions of its own does not use the world's tools
-            offered = (scenario.tools.keys() & self.offer.tools.keys()) - (
-                self.offer.own & {*TOOLS}
-            )
-            tools = {name: each for name, each in scenario.tools.items() if name in offered}
+            of_world = self.offer.tools.keys() - (self.offer.own & {*TOOLS})
+            tools = {name: each for name, each in scenario.tools.items() if name in of_world}
             script = {"model": [self.offer.last], "tools": tools}
         if scenario.input is None and self.offer.input is not None:
             script["input"] = self.offer.input
@@ -45,9 +43,7 @@ class _Base:
         mine = Abilities.of(loop_of(scenario, given))  # a scenario may declare more
         self.abilities = abilities._replace(limits=mine.limits, ends=mine.ends)
         self.plan = Plan(self.scenario, given)
-        self.circumstances: Sequence[Circumstance] = circumstances(
-            self.scenario, self.offer, self.abilities
-        )
+        self.circumstances = circumstances(self.scenario, self.offer, self.abilities)
 
     def draft(self) -> WorldDraft:
         return WorldDraft(self.scenario, self.offer)
@@ -136,8 +132,7 @@ class AgentCourse:
         base = self._bases[place]
         for number in range(runs):  # those of this course: each of its circumstances gets its turn
             choices = SeededChoices(seed, f"together {first + number}")
-            world = self._drawn(choices, base, seed, turn * runs + number)
-            yield base.plan.playing(world), rules
+            yield base.plan.playing(self._drawn(choices, base, seed, turn * runs + number)), rules
 
     def drawn(self, choices: Choices) -> Scenario:
         """Draw a world: some replies of the course, and up to three circumstances."""

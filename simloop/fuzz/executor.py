@@ -220,8 +220,7 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
     except CheckFailed:  # a run has ended the process
         return None
     except KeyboardInterrupt:
-        so_far = next(filter(None, told), RangeResult(due.first, 0))
-        result = replace(so_far, ended=True)
+        result = replace(next(filter(None, told), RangeResult(due.first, 0)), ended=True)
     return result and replace(result, cpu_s=result.cpu_s + time.process_time() - start_s)
 
 

@@ -91,10 +91,10 @@ class Offer(Struct, frozen=True, eq=False):
     """The tools of an agent with arguments for them, its course, and the reply that ends a run.
 
     `ran` are the tools whose runs the trace shows: a scenario can state how they behave. `own` are
-    those of them that the agent's own code calls. `first`
-    are those in the first request: another agent of the program may offer the others, `later` with
-    the places in the course from which on it does. `answers` are the objects that it asks for, and
-    `input` is what its user types, if it reads that.
+    those of them that the agent's own code calls. `first` are those in the first request: another
+    agent of the program may offer the others, `later` with the places in the course from which on
+    it does. `answers` are the objects that it asks for, and `input` is what its user types, if it
+    reads that.
     """
 
     tools: Mapping[str, Arguments] = {}
@@ -166,10 +166,7 @@ def _record(base: Scenario, given: RunOptions) -> Sequence[AnyEntry]:
 
 
 def _played(record: Sequence[AnyEntry], offer: Offer) -> list[Reply]:
-    """Return the replies of a model that calls one tool at a time, as the trace has them.
-
-    Those that a rule of the offer gives are left out.
-    """
+    """Return the replies of a model that calls one tool at a time, as the trace has them."""
     calls = {each.request: each for each in record if type(each) is entries.ToolCall}
     ruled = [each.rule for each in offer.answers if each.rule is not None]
     answer = LAST if offer.asked is None else offer.asked.plain

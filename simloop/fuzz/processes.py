@@ -176,7 +176,6 @@ def _request(scenario: Scenario, **asked: Any) -> bytes:
 
 
 def _process(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of a call that starts another process: this Python, and no shell."""
     given = json.dumps([sys.path, added_names()])
     return {
         "args": [sys.executable, "-m", __name__, given, str(os.getpid())],

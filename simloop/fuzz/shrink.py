@@ -84,12 +84,9 @@ def shrink(
     """
     plan = Plan(scenario, given or {})
     with kept_border():
-        failure = failure_of(plan, Rules(invariants), twice=True)
-        if failure is None:
+        if (failure := failure_of(plan, Rules(invariants), twice=True)) is None:
             return None
-        end_s = time.monotonic() + seconds
-        search = _Search(plan, failure, invariants, end_s, say, stopped)
-        search.accept_any_end()
+        search = _Search(plan, failure, invariants, time.monotonic() + seconds, say, stopped)
         search.plan_faults()
         unfinished = search.run()
         search.let_it_end()
@@ -127,6 +124,11 @@ class _Search:
         self._best: Tree = content(scenario)
         # What is meant stays as it is.
         self._fixed: Tree = {"declares": self._best.pop("declares", None)}
+        if self.failure.name != EXPECTATION:
+            # A smaller scenario may end in any way, but without other violations.
+            expect = self._best.pop("expect", {})
+            known = {"violates": expect["violates"]} if "violates" in expect else {}
+            self._fixed["expect"] = {"outcomes": [REST], "unused": {"min": 0}, **known}
         self._text = json.dumps(self._best)
         self._tried: set[str] = {self._text}
         last = (self._best.get("model") or [_LAST["model"]])[-1]
@@ -139,17 +141,6 @@ class _Search:
         if self.failure.name == EXPECTATION:
             return scenario
         return scenario.model_copy(update={"title": self.failure.sentence})
-
-    def accept_any_end(self) -> None:
-        """Accept any end of the run, as a smaller scenario may have, but no other violations."""
-        if self.failure.name == EXPECTATION:
-            return
-        expect = self._best.get("expect", {})
-        self._best = {key: each for key, each in self._best.items() if key != "expect"}
-        known = {"violates": expect["violates"]} if "violates" in expect else {}
-        self._fixed["expect"] = {"outcomes": [REST], "unused": {"min": 0}, **known}
-        self._text = json.dumps(self._best)
-        self._tried = {self._text}
 
     def plan_faults(self) -> None:
         """Replace random faults by the recorded ones, if the failure stays the same."""
@@ -218,20 +209,16 @@ class _Search:
         # A failure that a run does not end needs a good last reply.
         if self._answers and tree.get("model", [])[-1:] != [_LAST["model"]]:
             return False
-        failure = self._failure(tree)
+        try:
+            plan = Plan(_read({**tree, **self._fixed}), self._given)
+            self.runs += 1
+            failure = failure_of(plan, Rules(self.invariants), twice=self._twice)
+        except (ScenarioError, ValidationError):
+            return False
         if failure is None or failure.identity != self.failure.identity:
             return False
         self._best, self._text, self.failure = tree, json.dumps(tree), failure
         return True
-
-    def _failure(self, tree: Tree) -> Failure | None:
-        try:
-            scenario = _read({**tree, **self._fixed})
-            plan = Plan(scenario, self._given)
-            self.runs += 1
-            return failure_of(plan, Rules(self.invariants), twice=self._twice)
-        except (ScenarioError, ValidationError):
-            return None
 
 
 def _read(tree: Tree) -> Scenario:
@@ -353,10 +340,10 @@ def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
 
 @cache
 def _known() -> Mapping[Fault, Keys]:
-    instead = [fault for fault in FAULTS if fault.stage is Stage.INSTEAD]
     return {
         part.fault: fault.keys
-        for fault in instead
+        for fault in FAULTS
+        if fault.stage is Stage.INSTEAD
         for _, part in parts_of_fault(fault)
         if type(part) is StreamError
     }

@@ -70,8 +70,7 @@ def world_in_words(scenario: Scenario) -> str:
         events += [f"for {name}: {words}" for reply in party.replies for words in _reply(reply)]
     sides = [f"{name} {words}" for name, tool in scenario.tools.items() if (words := _tool(tool))]
     sides += [*_others(scenario), *_user(scenario)]
-    line = "; ".join([", then ".join(events), *sides] if events else sides)
-    return _short(line)
+    return _short("; ".join([", then ".join(events), *sides] if events else sides))
 
 
 def _short(line: str) -> str:

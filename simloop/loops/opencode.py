@@ -261,7 +261,6 @@ class OpencodeLoop(machine.Design):
         return self._call_with_queued(counted)
 
     def _counted(self, run: Run) -> Run:
-        """Return the run with one more step, if steps decide, and no failures of that step."""
         counts = self.options.steps != "unlimited"
         steps = min(run.total_steps + 1, self.max_steps) if counts else 0
         return Run(run.state, total_steps=steps)
@@ -276,7 +275,6 @@ class OpencodeLoop(machine.Design):
         return after, (effects.TakeQueued(), *asked)
 
     def _request(self, run: Run, *, aborted: bool) -> effects.CallModel:
-        """Return the call; from `max_steps` on it has the note, and no tools if enforced."""
         last = self.options.steps != "unlimited" and run.total_steps + 1 >= self.max_steps
         return effects.CallModel(
             note=MAX_STEPS if last else "", tools=not (last and self.options.steps == "enforce"),
@@ -290,13 +288,11 @@ class OpencodeLoop(machine.Design):
         return counted.to(states.ClosingStep(reply)), self._close(reply)
 
     def _close(self, reply: ReplyFacts) -> tuple[effects.CloseStep]:
-        """Return the end of a step: an empty reply is not kept, a filtered one is an error."""
         filtered = reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails
         keep = (reply.text or reply.calls) and not filtered
         return (effects.CloseStep(keep, self.options.keep_thoughts and not filtered),)
 
     def _judge(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
-        """End the run on `stop`; the outer loop distinguishes `continue` and `compact`."""
         assert isinstance(run.state, states.ClosingStep)
         if reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails:
             return finish(run, Outcome.CONTENT_FILTERED)

@@ -163,12 +163,10 @@ class PiLoop(machine.Design):
         return Run(states.RunningTools(reply)), (asked,)
 
     def _close(self, reply: ReplyFacts) -> Transition:
-        """End the step. A failed reply stays in the context only if the options say so."""
         keep = self.options.resend_failed or reply.finish not in _BREAKS_OFF
         return Run(states.ClosingStep(reply)), (effects.CloseStep(keep=keep),)
 
     def _follow(self, run: Run, reply: ReplyFacts, closed: signals.StepClosed) -> Transition:
-        """Go on while there are calls or messages to steer by; then with what waits for the end."""
         if reply.finish in _BREAKS_OFF:
             return finish(run, _BREAKS_OFF[reply.finish])
         if reply.calls or closed.steering:

@@ -230,12 +230,11 @@ class ReferenceLoop(machine.Design):
 
     def _resume(self, run: Run, *, shrunk: bool) -> Transition:
         assert isinstance(run.state, states.Compacting)
-        forced = run.state.forced
         attempts = run.compaction_attempts + (shrunk or self.options.count_tries)
         tried = Run(run.state, run.error_count, run.total_steps, attempts)
         if shrunk:
             return self._measure(tried)
-        if forced:
+        if run.state.forced:
             return self._finish(tried, Outcome.CONTEXT_LIMIT)
         return tried.to(_CALLING), _CALL
 
@@ -260,7 +259,6 @@ class ReferenceLoop(machine.Design):
         return finish in _KEEPS_ITS_TEXT or not self.options.drop_unused_text
 
     def _follow(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
-        """Decide by the finish reason; a queued message overrides a stop."""
         reason = reply.finish
         if reason is _TOOL_CALLS:
             if reply.calls or not self.options.missing_calls_fail:
@@ -293,8 +291,7 @@ class ReferenceLoop(machine.Design):
             return finish(failed, Outcome.TOO_MANY_ERRORS, "max_error_count")
         if not retryable:
             return finish(failed, Outcome.FAILED)
-        polls = not self.options.abort_in_backoff
-        backoff = (effects.Backoff(failed.error_count, polls=polls),)
+        backoff = (effects.Backoff(failed.error_count, polls=not self.options.abort_in_backoff),)
         return self._exceeded_on_a_detour(failed) or (failed.to(_BACKING_OFF), backoff)
 
     def _make_room(self, run: Run) -> Transition:
@@ -305,12 +302,10 @@ class ReferenceLoop(machine.Design):
         return self._exceeded_on_a_detour(run) or (run.to(states.Compacting(forced=True)), forced)
 
     def _exceeded_on_a_detour(self, run: Run) -> Transition | None:
-        """Return the end of a run that would retry or compact, as the options bound these."""
         return self._exceeded(run) if self.options.steps_bound_all else self._burst(run)
 
     def _exceeded(self, run: Run) -> Transition | None:
-        burst = self._burst(run)
-        if burst is None and run.total_steps >= self.limits.max_steps:
+        if (burst := self._burst(run)) is None and run.total_steps >= self.limits.max_steps:
             return self._finish(run, Outcome.MAX_STEPS, "max_steps")
         return burst
 

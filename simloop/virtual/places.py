@@ -24,9 +24,7 @@ _STAND_INS = "simloop.virtual.border.answers"
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-class _Owner(IntEnum):
-    """Who wrote a piece of code, from the farthest from the user to the nearest."""
-
+class _Owner(IntEnum):  # from the farthest from the user to the nearest
     PYTHON = 0
     SIMLOOP = 1
     PACKAGE = 2
@@ -138,9 +136,9 @@ def place_in_program() -> str:
     return callers_place(caller)
 
 
-def askers_place(frame: FrameType | None = None) -> str:
+def askers_place() -> str:
     """Return the innermost place on the stack that is of no SDK and no HTTP client."""
-    return _askers(stack(frame or sys._getframe(1)))
+    return _askers(stack(sys._getframe(1)))
 
 
 def askers_place_in_task(task: asyncio.Task[Any]) -> str:
@@ -179,8 +177,7 @@ def _owner(file: str, module: str) -> _Owner:
         return _Owner.PYTHON if module == _STAND_INS else _Owner.SIMLOOP
     if module.partition(".")[0] == "anyio" or _is_ours_or_pythons(file, module):
         return _Owner.PYTHON
-    installed = any(part in file for part in _INSTALLED)
-    return _Owner.PACKAGE if installed else _Owner.PROGRAM
+    return _Owner.PACKAGE if any(part in file for part in _INSTALLED) else _Owner.PROGRAM
 
 
 def _is_ours_or_pythons(file: str, module: str) -> bool:

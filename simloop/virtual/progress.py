@@ -72,9 +72,8 @@ class Progress:
             finding = f"no progress: {most} callbacks ran and said nothing new"
             if self._most or not self._news:
                 finding = f"more than max_callbacks={most} ran"
-            error = RunawayRun(f"{self._report(finding)}\n  {_ADVICE}")
             # What does not end while it cleans up is reported by name.
-            self._end(error, is_kept=not self._cleans)
+            self._end(RunawayRun(f"{self._report(finding)}\n  {_ADVICE}"), is_kept=not self._cleans)
         self.next = min(now + most // _LOOKS_AT_NEWS, self._since + most)
 
     def read(self) -> None:

@@ -30,10 +30,8 @@ class Seeds:
 
     def stream(self, name: str) -> random.Random:
         """Return the generator of that name; it is one object, so its sequence continues."""
-        stream = self._streams.get(name)
-        if stream is None:
-            stream = random.Random(self._derive(name))  # noqa: S311 - simulated, not secret
-            self._streams[name] = stream
+        if (stream := self._streams.get(name)) is None:
+            stream = self._streams[name] = random.Random(self._derive(name))  # noqa: S311 - simulated
         return stream
 
     def number(self, name: str) -> int:

@@ -96,11 +96,10 @@ def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:
 
 def running_loop() -> VirtualLoop:
     """Return the virtual loop of the caller. Raises ScenarioError on any other loop."""
-    loop = loop_here()
-    if loop is None:
+    if (loop := loop_here()) is None:
         asyncio.get_running_loop()  # without any loop, the error is that of Python
-        message = "this needs the virtual clock"
-        raise ScenarioError(message, hint="run the coroutine with simloop.simulate(...)")
+        hint = "run the coroutine with simloop.simulate(...)"
+        raise ScenarioError("this needs the virtual clock", hint=hint)
     return loop
 
 

@@ -69,8 +69,7 @@ def reads(made: Any) -> str:
         signature = inspect.signature(_called(made))
     except (TypeError, ValueError):  # not callable, or written in C
         return ""
-    given = signature.parameters.values()
-    parameters = [p for p in given if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    parameters = [p for p in signature.parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
     if not parameters or parameters[0].default is not inspect.Parameter.empty:
         return ""
     first = parameters[0]
@@ -115,8 +114,7 @@ def agent_from(made: Any, name: str) -> Agent:
     async def agent(prompt: str, world: World) -> str | None:
         call = partial(made, *((prompt, world) if takes_world else (prompt,)))
         answer: Any = call() if awaits else await call_in_thread(call, "agent")
-        text: str | None = await answer if inspect.isawaitable(answer) else answer
-        return text
+        return cast("str | None", await answer if inspect.isawaitable(answer) else answer)
 
     return agent
 
@@ -125,10 +123,9 @@ def _takes_world(made: Any, name: str) -> bool:
     """Return whether an agent takes a world: a parameter without a default, or of that name."""
     if not inspect.isfunction(made):
         return _binds_world(made, name)
-    known = _TAKES_WORLD.get(made)
-    if known is None:
-        known = _TAKES_WORLD[made] = _binds_world(made, name)
-    return known
+    if made not in _TAKES_WORLD:
+        _TAKES_WORLD[made] = _binds_world(made, name)
+    return _TAKES_WORLD[made]
 
 
 def _binds_world(made: Any, name: str) -> bool:
@@ -136,11 +133,9 @@ def _binds_world(made: Any, name: str) -> bool:
     second = [*signature.parameters.values()][1:2]
     alone = not any(each.default is each.empty or each.name == "world" for each in second)
     for count in (1, 2) if alone else (2, 1):
-        try:
+        with contextlib.suppress(TypeError):
             signature.bind(*range(count))
-        except TypeError:
-            continue
-        return count > 1
+            return count > 1
     message = f"the agent `{name}` takes {signature}, not a prompt and a world"
     hint = "write `async def agent(prompt, world)`, or `def`; `world` may be left out"
     raise ScenarioError(message, key="loop", hint=hint)
@@ -226,8 +221,7 @@ class AgentRecord:
         # First: the tasks of a session go on because of it.
         for session in self._sessions:
             if not session.is_closed():
-                place = writable(session.place)
-                self._record(entries.LeftBehind, "session", session.name, place)
+                self._record(entries.LeftBehind, "session", session.name, writable(session.place))
         current = asyncio.current_task(self._loop)
         for task in self._loop.unfinished():
             if task is current or task in self._earlier:

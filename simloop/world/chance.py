@@ -21,7 +21,7 @@ from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.seeds import Seeds
 from simloop.world import fake_model, tools, user_functions
 from simloop.world import faults as catalogue
-from simloop.world.fake_model import Model, Parties, TimedPart
+from simloop.world.fake_model import Model, Parties, TimedPart, WholeStream
 from simloop.world.faults import ReplyFault, SiteFault, Stage
 
 _Fault = TypeVar("_Fault", ReplyFault, SiteFault)
@@ -73,9 +73,8 @@ class FaultSites:
     def __init__(self, chances: ChanceFaults, seeds: Seeds) -> None:
         for site in chances.sites:
             if site not in SITES:
-                known = ", ".join(SITES)
-                message = f"no fault site `{site}`"
-                raise ScenarioError(message, key="faults.sites", hint=f"there are {known}")
+                hint = f"there are {', '.join(SITES)}"
+                raise ScenarioError(f"no fault site `{site}`", key="faults.sites", hint=hint)
         self._chances = chances
         self._seeds = seeds
         self._active: dict[str, bool] = {}
@@ -147,26 +146,19 @@ class FaultyModel(Struct, eq=False):
         has_end = not broken and Stage.END not in drawn
         length = self._sites.parts_heard() if broken else inf
         said: list[Part] = []
-        stream.source = self._source(request)
+        key = request.purpose, request.party
+        again = self._cut_off.get(key)  # a retry repeats a reply that a fault cut off
+        stream.source = WholeStream(again.popleft()) if again else self._inner.stream(request)
         async with contextlib.aclosing(stream.source) as parts:
             async for part in parts:
                 said.append(part)
                 if len(said) <= length and (has_end or not isinstance(part, Finish)):
                     yield part
         if not has_end:
-            self._cut_off.setdefault(_script_of(request), deque()).append(said)
+            self._cut_off.setdefault(key, deque()).append(said)
         if broken:
             async for part in fake_model.TimedStream(self._play(broken)[-1:]):
                 yield part
-
-    def _source(self, request: Request) -> Any:
-        """Return the stream of the inner model; a retry repeats a reply that a fault cut off."""
-        again = self._cut_off.get(_script_of(request))
-        return fake_model.WholeStream(again.popleft()) if again else self._inner.stream(request)
-
-
-def _script_of(request: Request) -> tuple[str, str]:
-    return request.purpose, request.party
 
 
 async def disturb_tool(sites: FaultSites) -> None:

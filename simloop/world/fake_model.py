@@ -9,7 +9,7 @@ import copy
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from operator import length_hint
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 from msgspec import Struct
@@ -157,15 +157,13 @@ class GeneratedStream(IteratedStream):
         """Close the generator, so that its clean-up runs now and not when Python collects it."""
         self._ended = True
         self._due.clear()
-        close = getattr(self._iterator, "aclose", None)
-        if close is not None:
+        if (close := getattr(self._iterator, "aclose", None)) is not None:
             await close()
 
 
 def stream_of(answer: Any) -> Stream:
     """Return the stream of an answer: a stream, or an async iterator of parts."""
-    stream: Stream = answer if hasattr(answer, "due") else GeneratedStream(answer)
-    return stream
+    return cast("Stream", answer) if hasattr(answer, "due") else GeneratedStream(answer)
 
 
 class ScriptedFailure(Exception):  # noqa: N818 - something that the script lets fail

@@ -78,8 +78,7 @@ class Files:
             raise NotADirectoryError(_message(path, "is a file"))
 
     def read(self, path: str) -> str:
-        text = self._find(path)
-        if text is None:
+        if (text := self._find(path)) is None:
             raise IsADirectoryError(_message(path, "is a folder"))
         return text
 

@@ -33,8 +33,7 @@ class Keyboard:
         """Whether a question came that no line answers."""
         self._recorder = recorder
         self._loop = loop
-        pipes = run_with_pipes(loop)
-        given = StandardInput(pipes, is_terminal=text is None, who=CURRENT_CALL.get)
+        given = StandardInput(run_with_pipes(loop), is_terminal=text is None, who=CURRENT_CALL.get)
         loop.standard_input = self._input = given
         if is_of_process:
             given.be_descriptor_0()

@@ -123,8 +123,9 @@ class ModelPort(Struct, eq=False):
     ) -> Completion:
         """Send a request and return the whole reply. Raises ModelCallFailed if the call fails."""
         await self.turn()
-        given: Any = {"system_prompt": system_prompt, "tools": tools, "purpose": purpose}
-        stream = self.stream(messages, **given, model=model)
+        stream = self.stream(
+            messages, system_prompt=system_prompt, tools=tools, purpose=purpose, model=model
+        )
         async with aclosing(stream):
             return await _whole(stream, self.turn)
 
@@ -235,7 +236,6 @@ class RecordedStream(Struct, eq=False):
         return None
 
     def _check(self, part: Part) -> None:
-        """Raise CancelledError if the run is to end, and RunawayRun past a bound of the trace."""
         cancellation, recorder = self._port.cancellation, self._port.recorder
         keeps = self.keeps_finish and type(part) is Finish
         if cancellation.pending is not None and not keeps:
@@ -286,8 +286,7 @@ class RecordedStream(Struct, eq=False):
         if self._stream is None and not self.ended:  # an agent that stops asks no model
             await self._port.turn()
         while not self.ended:
-            part = self.take()
-            if part is not None:
+            if (part := self.take()) is not None:
                 return part
             await self.wait()
         await self.aclose()
@@ -311,7 +310,6 @@ class RecordedStream(Struct, eq=False):
         self._end(StreamError(fault))
 
     def _failure(self, error: BaseException) -> StreamError:
-        """Return the failure for an exception; raise an error of simloop, or the end of the run."""
         if isinstance(error, SimloopError):  # the script is wrong, or simloop is
             raise self._port.recorder.keep(error)
         if isinstance(error, asyncio.CancelledError):
@@ -369,10 +367,9 @@ def _text(part: TextDelta, number: int, recorder: Recorder) -> Part:
 
 
 def _texts(kind: type[entries.AnyEntry], part: Any, number: int, recorder: Recorder) -> Part:
-    texts = map(writable, msgspec.structs.astuple(part))
-    delta: Part = type(part)(*texts)
-    recorder.record(kind, number, *msgspec.structs.astuple(delta))
-    return delta
+    texts = [*map(writable, msgspec.structs.astuple(part))]
+    recorder.record(kind, number, *texts)
+    return type(part)(*texts)  # type: ignore[no-any-return]
 
 
 class _Recorders(dict[type, Callable[[Any, int, Recorder], Part]]):

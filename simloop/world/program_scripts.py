@@ -92,8 +92,7 @@ class ProgramScript:
 
     def take(self, text: str, *, uses_up: bool) -> ProgramAnswer | None:
         """Return the next answer for a call with this input; None if none fits."""
-        for index, answer in enumerate(self._answers):
-            left = self._left[index]
+        for index, (answer, left) in enumerate(zip(self._answers, self._left, strict=True)):
             if left == 0 or not all(each in text for each in answer.contains or ()):
                 continue
             if left is not None and uses_up:
@@ -113,8 +112,7 @@ def pattern_of(word: str) -> re.Pattern[str]:
 
 def words_of(key: str) -> list[str]:
     """Return the words of a command line. Raises ValueError if there are none, or open quotes."""
-    words = shlex.split(key)
-    if not words:
+    if not (words := shlex.split(key)):
         raise ValueError("a command line has at least the name of a program")
     return words
 

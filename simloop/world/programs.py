@@ -78,8 +78,6 @@ class Programs(Struct, eq=False):
 
 
 class _Running:
-    """One process that runs, and its record."""
-
     def __init__(self, port: Programs, process: Process, number: int) -> None:
         self._port = port
         self._process = process
@@ -99,8 +97,7 @@ class _Running:
         await self._process.write(2 if stream == "stderr" else 1, data)
 
     def _note_input(self, data: bytes) -> str:
-        text = data.decode(errors="backslashreplace")
-        if text:
+        if text := data.decode(errors="backslashreplace"):
             self._recorder.record(entries.ProgramInput, self._number, recordable(text))
         return text
 
@@ -121,8 +118,7 @@ class _Running:
         if drawn and Stage.INSTEAD in drawn:  # another call gets the answer of the script
             return await self._whole(port.play(drawn[Stage.INSTEAD]), call, write)
         cut = drawn.get(Stage.AMID) if drawn else None
-        answer = script.take(call.stdin, uses_up=cut is None)
-        if answer is None:
+        if (answer := script.take(call.stdin, uses_up=cut is None)) is None:
             await write("stderr", f"{call.args[0]}: no answer of the script fits this input\n")
             return 1
         if cut is not None:
@@ -205,7 +201,6 @@ class _Running:
             return MISUSED
 
     async def _session(self, shell: Shell) -> int:
-        """Run the lines that come on the standard input, as soon as each is whole."""
         waiting, status = "", 0
         while True:
             piece = self._note_input(await self._process.read_more())
@@ -218,8 +213,7 @@ class _Running:
 
     async def _command(self, words: list[str], text: str, write: Write) -> int | None:
         """Run a scripted program as a command of the shell; None if the shell has to know it."""
-        script = self._port.find(words)
-        if script is not None and not script.is_shell:
+        if (script := self._port.find(words)) is not None and not script.is_shell:
             try:
                 return await self.answer(script, ProgramCall(tuple(words), text), write)
             except Signalled as error:

@@ -129,8 +129,7 @@ class Service:
         for rule in self._rules:
             if rule.times is not None and self._played[rule.position] >= rule.times:
                 continue
-            values = rule.matches(request, rest)
-            if values is not None:
+            if (values := rule.matches(request, rest)) is not None:
                 return rule, values
         return None
 
@@ -179,9 +178,8 @@ class ServicesPort(Struct, eq=False):
         origin, base = split_address(service.address)
         base, here = base.rstrip("/"), self._services.setdefault(origin, [])
         if any(base == other for other, *_ in here):
-            hint = "state its answers in one place"
             problem = f"there are two services at {service.address}"
-            raise ScenarioError(problem, key="services", hint=hint)
+            raise ScenarioError(problem, key="services", hint="state its answers in one place")
         here.append((base, (f"{base}/", f"{base}?"), service))
         here.sort(key=lambda each: -len(each[0]))
 
@@ -294,26 +292,22 @@ def timed(
     that is no JSON, and for what is no status or no header.
     """
     check_head(status, headers.items())
-    kind = _JSON
-    pieces: tuple[bytes, ...] = (json_bytes(body),) if is_json else ()
-    if not is_json and body is not None:
-        kind = _BYTES if isinstance(body, bytes) else _TEXT
-        texts = body if isinstance(body, list) else [body]
-        pieces = tuple(t if isinstance(t, bytes) else t.encode("utf-8", "replace") for t in texts)
-    told = {kind[0]: kind[1], **headers} if is_json or body is not None else headers
-    return TimedAnswer(status, tuple(told.items()), pieces, **more)
+    if not is_json and body is None:
+        return TimedAnswer(status, tuple(headers.items()), (), **more)
+    kind = _JSON if is_json else _BYTES if isinstance(body, bytes) else _TEXT
+    texts = [json_bytes(body)] if is_json else body if isinstance(body, list) else [body]
+    pieces = tuple(t if isinstance(t, bytes) else t.encode("utf-8", "replace") for t in texts)
+    return TimedAnswer(status, tuple({kind[0]: kind[1], **headers}.items()), pieces, **more)
 
 
 def answer_of(value: Any) -> TimedAnswer:
     """Return an answer for a value, or one after a status. Raises TypeError or ValueError."""
     if hasattr(value, "play"):
-        played: TimedAnswer = value.play({})
-        return played
+        return value.play({})  # type: ignore[no-any-return]
     status = 204 if value is None else 200
     if type(value) is tuple and len(value) == 2 and type(value[0]) is int:  # noqa: PLR2004
         status, value = value
-    is_json = not isinstance(value, str | bytes | None)
-    return timed(status, value, is_json=is_json, headers={})
+    return timed(status, value, is_json=not isinstance(value, str | bytes | None), headers={})
 
 
 def check_head(status: int, headers: Iterable[tuple[str, str]]) -> None:

@@ -132,10 +132,9 @@ class Shell(Struct, eq=False):
         if code is not None:
             return code
         out, err, code = await self._own(*expanded, text=text)
-        if out:
-            await write("stdout", out)
-        if err:
-            await write("stderr", err)
+        for stream, told in (("stdout", out), ("stderr", err)):
+            if told:
+                await write(stream, told)
         return code
 
     def _said(self, found: re.Match[str]) -> str:
@@ -212,9 +211,9 @@ def parse(line: str) -> list[ShellCommand]:
     if not last.words and last.joint in {"&&", "||", "|"}:
         raise ValueError(f"{last.joint} has nothing after it")
     commands = commands if last.words else commands[:-1]
-    for words in (each.words for each in commands):
-        if words[0] in _NEVER:
-            raise ValueError(f"this shell has no {words[0]}")
+    for each in commands:
+        if each.words[0] in _NEVER:
+            raise ValueError(f"this shell has no {each.words[0]}")
     if any(_REDIRECTS & {each.words[0], *each.words[1:-2], each.words[-1]} for each in commands):
         raise ValueError("> and >> stand between a command and one path")
     return commands
@@ -231,18 +230,15 @@ def is_whole(line: str) -> bool:
     """Return whether a line has the ends of its quotes and here-documents."""
     try:
         parse(line)
-    except UnfinishedLineError:
-        return False
-    except ValueError:  # it is reported where the line is run
-        return True
+    except ValueError as error:  # any other one is reported where the line is run
+        return not isinstance(error, UnfinishedLineError)
     return True
 
 
 def _tokens(line: str) -> Iterator[tuple[str, str]]:
     at, here = 0, ""
     while at < len(line):
-        found = _TOKEN.match(line, at)
-        if found is None:
+        if (found := _TOKEN.match(line, at)) is None:
             error = UnfinishedLineError if line[at] in _QUOTES else ValueError
             raise error(f"this shell cannot read {line[at : at + 20]}")
         at = found.end()
@@ -334,11 +330,9 @@ def _grep(given: ShellInput) -> Done:
 
 def _ends(given: ShellInput) -> Done:
     """Do `head` or `tail`: with `-n 3` or `-3`, of files or of the input."""
-    found = _LINES.match(" ".join(given.operands))
-    paths = given.operands
-    if found is not None:
-        paths = paths[2 if paths[0] == "-n" else 1 :]
-    count = int(found[1]) if found is not None else 10
+    paths, count = given.operands, 10
+    if found := _LINES.match(" ".join(paths)):
+        paths, count = paths[2 if paths[0] == "-n" else 1 :], int(found[1])
 
     def end(path: str) -> str:
         lines = (given.files.read(path) if paths else path).splitlines(keepends=True)

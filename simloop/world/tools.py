@@ -52,10 +52,9 @@ class Tool:
         timeout_ms: int | None = None,
         sequential: bool = False,
     ) -> None:
-        named = UserFunction(function, name)
-        name = named.name
+        self.function = UserFunction(function, name)
+        name = self.function.name
         schema = _signature_json(function) if parameters is None else canonical_json(parameters)
-        self.function = named
         first_line = (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
         self.spec = ToolSpec(name, description or first_line, msgspec.Raw(schema))
         self.validator = validator_of(schema, name)
@@ -259,9 +258,7 @@ def read_arguments(tool: Tool, text: str, *, convert: bool = False) -> tuple[Any
     return made, shown, _complaint(tool, made)
 
 
-def read_again(
-    tool: Tool, arguments: dict[str, Any], *, check: bool
-) -> tuple[dict[str, Any], str, str]:
+def read_again(tool: Tool, arguments: dict[str, Any], *, check: bool) -> tuple[Any, str, str]:
     """Return the arguments that hooks may have changed, their JSON, and the error for the model."""
     try:
         shown = canonical_json(arguments)

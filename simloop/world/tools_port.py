@@ -102,9 +102,8 @@ class OwnTools(msgspec.Struct, eq=False):
 
     def call_blocking(self, name: str, function: Callable[[], Any]) -> Any:
         """Return the result as `call` does. Nothing interrupts `function`, which may be late."""
-        behaviour = self._next_of(name)
+        behaviour, begin_ns = self._next_of(name), self._loop.now_ns
         timeout_ms = behaviour.timeout_ms or self._timeout_ms
-        begin_ns = self._loop.now_ns
         if behaviour.wait is not None or self._sites is not None:
             calls.run_blocking(_within(timeout_ms, self._before(behaviour)))
         value = function() if behaviour.result is None else behaviour.result()
@@ -136,12 +135,11 @@ class OwnTools(msgspec.Struct, eq=False):
 
     def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         self._read()
-        told = self._told_by_model(name, arguments)
-        shown = writable(shown_arguments(told))
+        shown = writable(shown_arguments(self._told_by_model(name, arguments)))
         call = ToolCall(self.id_for(name, shown), writable(name), shown)
-        kind, own, here = entries.ToolStarted, True, scheduler.thread_here()
+        own, here = True, scheduler.thread_here()
         in_thread = here is not None and here is not here.threads.of_loop
-        self._recorder.record(kind, call.id, call.name, shown, own, in_thread)
+        self._recorder.record(entries.ToolStarted, call.id, call.name, shown, own, in_thread)
         return call
 
     def end(
@@ -159,8 +157,7 @@ class OwnTools(msgspec.Struct, eq=False):
         value = json_value(arguments, arguments)
         equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
         unanswered = [each for each in asked if each.call_id not in self._answered]
-        found = next(iter(equal or unanswered), None)
-        if found is None:
+        if (found := next(iter(equal or unanswered), None)) is None:
             self._unasked += 1
             return f"own-{self._unasked}"
         self._open.remove(found)
@@ -285,8 +282,7 @@ class ToolsPort:
         return ToolMessage(call.id, writable(result.text), result.is_error)
 
     async def _run(self, call: ToolCall) -> ToolResult:
-        tool = self.tools.get(call.name)
-        if tool is None:
+        if (tool := self.tools.get(call.name)) is None:
             return self.record(call, failed(f"tool {call.name} not found"))
         arguments, shown, wrong = read_arguments(tool, call.arguments)
         if wrong:
@@ -356,7 +352,6 @@ class ToolsPort:
         return result
 
     def _failure(self, tool: Tool, error: BaseException) -> ToolResult:
-        """Return the result for an exception; raise an error of simloop again."""
         if isinstance(error, SimloopError):  # a wrong scenario or an escape from the simulation
             raise self._recorder.keep(error)
         if isinstance(error, asyncio.CancelledError):
@@ -417,8 +412,7 @@ def traced(function: F) -> F:
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     if is_generator or inspect.isclass(function) or not callable(function):
         wrong = f"`{name}` is not a function that returns one value"
-        hint = "put it on a plain or an async function"
-        raise ScenarioError(wrong, key="traced", hint=hint)
+        raise ScenarioError(wrong, key="traced", hint="put it on a plain or an async function")
 
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:

@@ -117,8 +117,7 @@ class _Folded(traceback.StackSummary):
 
 def _fold(report: traceback.TracebackException) -> None:
     for name in ("__cause__", "__context__"):
-        cause = getattr(report, name)
-        if cause is not None:
+        if (cause := getattr(report, name)) is not None:
             own = bool(cause.stack) and not _theirs(cause)
             setattr(report, name, None if own else cause)
             _fold(cause)
@@ -165,8 +164,7 @@ def _place(frame: traceback.FrameSummary) -> str:
 
 def frames_of_the_user(error: BaseException) -> TracebackType | None:
     """Return the traceback of `error` without the frames of simloop and of libraries."""
-    frames = []
-    frame = error.__traceback__
+    frames, frame = [], error.__traceback__
     while frame is not None:
         frames.append(frame)
         frame = frame.tb_next

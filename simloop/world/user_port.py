@@ -118,8 +118,7 @@ class UserPort:
         self._planned = deque(sorted(planned, key=lambda each: each[0]))
 
     def send(self, text: str, queue: Queue = Queue.STEERING) -> None:
-        if self._planned:
-            self._send_due()
+        self._send_due()
         self._add(text, queue)
 
     def stop(self) -> None:
@@ -247,8 +246,7 @@ class Cancellation:
         if self.pending is not None and self._cancels < MOST_CANCELS:
             self._task.cancel()
             self._cancels += 1
-            again_ns = self._loop.now_ns + GRACE_NS
-            self._timers.append(self._loop.call_at_ns(again_ns, self._cancel))
+            self._timers.append(self._loop.call_at_ns(self._loop.now_ns + GRACE_NS, self._cancel))
 
     @contextmanager
     def breaking(self, timeout: Timeout) -> Iterator[None]:

@@ -53,8 +53,7 @@ class World(Struct, frozen=True):
 
 def current_world() -> World | None:
     """Return the world of the run that the caller belongs to, or None outside of runs."""
-    loop = loop_here()
-    if loop is None:
+    if (loop := loop_here()) is None:
         return None
     left = loop.worlds_of_threads.get(threading.get_ident()) if loop.worlds_of_threads else None
     return left or (loop.worlds[-1] if loop.worlds else None)
@@ -76,8 +75,7 @@ def inhabited(world: World) -> Iterator[None]:
 
 def note_refused(what: str, name: str, asked: str, place: str) -> None:
     """Record a refusal in the trace of the run that the caller belongs to: see `World`."""
-    world = current_world()
-    if world is not None:
+    if (world := current_world()) is not None:
         world.note_refused(what, name, asked, place)
 
 
@@ -88,6 +86,5 @@ def note(text: str) -> None:
 
     Outside of a run it does nothing, so that it may stay in the code of a product.
     """
-    world = current_world()
-    if world is not None:
+    if (world := current_world()) is not None:
         world.model.recorder.record(entries.Note, writable(str(text)))

@@ -62,10 +62,9 @@ def added_names() -> tuple[str, ...]:
 
 def _named(name: str) -> tuple[Invariant, ...]:
     found = loaded(name, "invariant", _WRITTEN, "--invariants")
-    own = (found,) if isinstance(found, Invariant) else in_module(found)
-    if not own:
-        raise ScenarioError(f"`{name}` is no invariant", key="--invariants", hint=_WRITTEN)
-    return own
+    if own := (found,) if isinstance(found, Invariant) else in_module(found):
+        return own
+    raise ScenarioError(f"`{name}` is no invariant", key="--invariants", hint=_WRITTEN)
 
 
 class Violation(Struct, frozen=True):
@@ -103,7 +102,7 @@ class Places(dict[object, Seen | None]):
         see = [at for at in enumerate(self._judged) if not at[1].sees.isdisjoint(kinds)]
         checks = tuple((place, one.check) for place, one in see if one.check is not None)
         watches = tuple(
-            (place, not one.begins.isdisjoint(kinds)) for place, one in see if one.watch is not None
+            (place, not one.begins.isdisjoint(kinds)) for place, one in see if one.watch
         )
         found = self[moment] = Seen(checks, watches) if see else None
         return found
@@ -134,16 +133,13 @@ class Judge:
     """Judges one conversation, entry by entry; a listener of its recorder."""
 
     def __init__(
-        self,
-        subject: Subject,
-        invariants: Sequence[Invariant] | Chosen | None = None,
-        tell: Callable[[Violation], None] | None = None,
+        self, subject: Subject, invariants: Sequence[Invariant] | Chosen | None = None
     ) -> None:
         chosen = invariants if isinstance(invariants, Chosen) else choose(subject, invariants)
         self.subject = subject
         self.violations: list[Violation] = []  # one for each invariant at most
         self.unjudged = chosen.unjudged  # with the reasons
-        self.tell = tell  # called with each violation
+        self.tell: Callable[[Violation], None] | None = None  # called with each violation
         self._judged = chosen.judged
         self._places = chosen.places
         # Generators begin late, because most invariants see no entry in most runs.

@@ -143,8 +143,7 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
         elif kind is entries.Ended:
             question = entry.text
         elif kind is entries.ToolStarted:
-            call = made.get(entry.call_id)
-            if call is None or entry.call_id not in answered & earlier:
+            if (call := made.get(entry.call_id)) is None or entry.call_id not in answered & earlier:
                 continue
             # The run of a function is that of the first call with these arguments, or of another.
             due = [_work_of(one) for call_id, one in made.items() if call_id not in answered]
@@ -156,8 +155,7 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
                 answers.update(_answer(question, entry.text, facts.paused))
         else:
             answered |= subject.results.keys()
-            astray = _astray(answers, subject.results)
-            if astray is not None:
+            if (astray := _astray(answers, subject.results)) is not None:
                 asker, other = astray
                 return (
                     f"the user answers {answers[asker]!r:.80} to call {asker!r}, and request "

@@ -128,8 +128,7 @@ class Sent:
         if self.open:
             found += [(call_id, NO_RESULT) for call_id in self.open]
             self.open = {}
-        if self.results:
-            self.results = set()
+        self.results.clear()
         for call in calls_of(message):
             self.open[call.id] = None
             self.calls[call.id] += 1
@@ -196,8 +195,7 @@ class Subject:
             return self.course.read(entry) if self.machine is not None else kind
         if kind is entries.Request:
             self._pair(entry, facts)  # type: ignore[arg-type]
-            is_main = entry.purpose == "main" and not facts.is_aside  # type: ignore[union-attr]
-            moment = _MAIN if is_main else (kind,)
+            moment = _MAIN if entry.purpose == "main" and not facts.is_aside else (kind,)  # type: ignore[union-attr]
             return (*moment, Break) if self.breaks else moment
         if kind is entries.Prompt and self.machine is not None:
             self.course.begin()

@@ -213,10 +213,6 @@ def _class_stand_in(cls: type, name: str, answer: Callable[..., Any]) -> Any:
     return classmethod(function)
 
 
-def _strftime_now(answers: Answers, *args: Any) -> str:
-    return _strftime(args[0], answers.broken_down()) if len(args) == 1 else _strftime(*args)
-
-
 # Where this platform has them. A computation takes no virtual time, so the clocks of the processor
 # show the time that passed.
 _CLOCKS = ("monotonic", "perf_counter", "process_time", "thread_time")
@@ -232,7 +228,7 @@ _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (time, "gmtime", Answers.broken_down),
     (time, "ctime", lambda answers, *args: _asctime(answers.broken_down(*args))),
     (time, "asctime", lambda answers, *args: _asctime(*args or (answers.broken_down(),))),
-    (time, "strftime", _strftime_now),
+    (time, "strftime", lambda answers, form, *at: _strftime(form, *at or (answers.broken_down(),))),
     (time, "mktime", lambda _, fields: float(calendar.timegm(fields))),
     (os, "urandom", lambda answers, size: answers.random_bytes("os.urandom", size)),
     (os, "getrandom", lambda answers, size, _=0: answers.random_bytes("os.urandom", size)),

@@ -29,8 +29,6 @@ _forget.argtypes, _forget.restype = [ctypes.py_object], None
 
 
 class _Holder(NamedTuple):
-    """The names in one namespace, of a module or a class, that hold originals."""
-
     namespace: dict[str, Any]
     originals: dict[str, Any]
     stand_ins: dict[str, Any]
@@ -141,7 +139,6 @@ class NameExchange:
             _forget(cls)
 
     def _holder_of(self, namespace: dict[str, Any], module: str) -> _Holder | None:
-        """Return the names in the globals of a module that hold an original or a stand-in."""
         package = str.partition(module, ".")[0]
         if package in LISTS.private_twins:
             return None

@@ -10,7 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from simloop.virtual.border.pipes import READ, WRITE, Pipes, inode_of, is_ready, run_with_pipes
 from simloop.virtual.clock.loop import VirtualLoop
@@ -63,8 +63,7 @@ class Loopback:
         return None
 
     def serves(self, host: str, port: int | None) -> bool:
-        families = (family for family in _LOCAL if host in _HERE)
-        return any(self.server_at(family, port or 0) is not None for family in families)
+        return host in _HERE and any(self.server_at(family, port or 0) for family in _LOCAL)
 
     def bind(self, one: Any, address: Any) -> None:
         """Bind a socket to a port of this network. Raises OSError for a port that is taken."""
@@ -79,8 +78,7 @@ class Loopback:
 
     def connect(self, one: Any, address: Any) -> bool:
         """Connect a socket to a server of this run. Return whether there is one."""
-        server = self.server_at(one.family, address[1])
-        if server is None or address[0] not in _HERE:
+        if (server := self.server_at(one.family, address[1])) is None or address[0] not in _HERE:
             return False
         here = _LOCAL[one.family]
         mine = (*here, self._next_port, *_MORE[one.family])
@@ -112,8 +110,7 @@ class Loopback:
                 self.pipes.changed()
                 return None
             case "getsockname" | "getpeername":
-                found = self._names[inode_of(one)][name == "getpeername"]
-                if found is None:
+                if (found := self._names[inode_of(one)][name == "getpeername"]) is None:
                     raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
                 return found
             case "setsockopt" | "getsockopt":  # of TCP, which a pair does not have
@@ -148,7 +145,6 @@ class Loopback:
         return sent
 
     def _take(self, one: Any, end: socket.socket, names: tuple[Any, Any]) -> None:
-        """Put an end of a pair in the place of the descriptor of a socket."""
         os.dup2(end.fileno(), one.fileno(), inheritable=False)
         end.close()
         self.pipes.note((one.fileno(), one.fileno()))
@@ -159,8 +155,7 @@ class Loopback:
         seconds = one.gettimeout()
         if seconds == 0:
             return
-        look = partial(is_ready, one.fileno(), event)
-        if not self.pipes.wait_for(look, seconds, "a socket"):
+        if not self.pipes.wait_for(partial(is_ready, one.fileno(), event), seconds, "a socket"):
             raise TimeoutError("timed out")
 
 
@@ -169,5 +164,4 @@ def network_of(loop: VirtualLoop) -> Loopback:
     if loop.network is None:
         loop.network = Loopback(loop)
         loop.at_end.append(loop.network.end)
-    network: Loopback = loop.network
-    return network
+    return cast("Loopback", loop.network)

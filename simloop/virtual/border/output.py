@@ -54,8 +54,7 @@ class _Stream:
 
     def kept_by(self) -> Output | None:
         """Return the output that keeps what the calling code writes; None for the stream under."""
-        loop = _loop_here()
-        if loop is None or not _streams.captures:
+        if (loop := _loop_here()) is None or not _streams.captures:
             return None
         from simloop.virtual.real_world import is_exempt  # noqa: PLC0415 - a run has loaded it
 
@@ -87,8 +86,7 @@ class _Stream:
             self.write(line)
 
     def flush(self) -> None:
-        output = self.kept_by()
-        if output is not None:
+        if (output := self.kept_by()) is not None:
             output.flush(self._name)
         elif self.beneath() is not None:
             self.beneath().flush()
@@ -169,8 +167,7 @@ class _Streams:
 
 
 _streams = _Streams()
-enter_streams = _streams.enter
-leave_streams = _streams.leave
+enter_streams, leave_streams = _streams.enter, _streams.leave
 
 
 def write_to(out: Any, err: Any) -> None:

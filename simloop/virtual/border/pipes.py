@@ -12,8 +12,8 @@ import os
 import select
 import selectors
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
 
 from simloop.virtual.border.answers import stand_in
 from simloop.virtual.border.exchange import NameExchange
@@ -100,8 +100,7 @@ class Pipes:
 
     def wait_for(self, look: Callable[[], T], seconds: float | None = None, what: str = _WHAT) -> T:
         """Park the caller until `look` finds something or the time is over; return its value."""
-        found = look()
-        me = thread_here()
+        found, me = look(), thread_here()
         assert me is not None
         if found or (seconds is not None and seconds <= 0):
             self.loop.progress.count(not found)  # a program that polls for ever does nothing new
@@ -176,8 +175,7 @@ def read_now(pipes: Pipes, descriptor: int) -> bytes:
     """Read what is there, without waiting: nothing at its end, or if nothing has come yet."""
     found = bytearray()
     while is_ready(descriptor, READ):
-        piece = _read(descriptor, PIPE_SIZE)
-        if not piece:
+        if not (piece := _read(descriptor, PIPE_SIZE)):
             break
         found += piece
     if found:
@@ -195,8 +193,6 @@ def _noting(original: Any) -> Callable[..., Any]:
 
 
 def _waiting(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a stand-in that lets `answer` call the original for an end of a noted pipe."""
-
     def inside(pipes: Pipes, fd: Any, *args: Any) -> Any:
         number = fd if isinstance(fd, int) else -1 if fd.closed else fd.fileno()
         if number < 0 or not pipes.has(number):
@@ -238,9 +234,7 @@ def _duplicate_to(pipes: Pipes, fd: int, fd2: int, *more: Any, **named: Any) -> 
     return found
 
 
-def _select_from(
-    pipes: Pipes, read: Any, write: Any, errors: Any, timeout: float | None = None, /
-) -> Any:
+def _select_from(pipes: Pipes, read: Any, write: Any, errors: Any, timeout: Any = None, /) -> Any:
     read, write, errors = list(read), list(write), list(errors)
     pipes._tell(read)  # noqa: SLF001 - one of the stand-ins of this module
 
@@ -267,16 +261,13 @@ class Poller:
         self._real.register(fd, *events)
         self._descriptors.append(fd)
 
-    def poll(self, timeout: float | None = None, *most: int) -> Sequence[tuple[int, int]]:
-        loop = loop_here()
-        if loop is None or loop.pipes is None:
-            found: Sequence[tuple[int, int]] = self._real.poll(timeout, *most)
-            return found
+    def poll(self, timeout: float | None = None, *most: int) -> Any:
+        if (loop := loop_here()) is None or loop.pipes is None:
+            return self._real.poll(timeout, *most)
         seconds = None if timeout is None or timeout < 0 else timeout * self._unit
-        look = functools.partial(self._real.poll, 0, *most)
         pipes: Pipes = loop.pipes
         pipes._tell(self._descriptors)  # noqa: SLF001 - as above
-        return pipes.wait_for(look, seconds)
+        return pipes.wait_for(functools.partial(self._real.poll, 0, *most), seconds)
 
 
 def _polling(original: Any, unit: float) -> Callable[..., Any]:
@@ -340,5 +331,4 @@ def run_with_pipes(loop: VirtualLoop) -> Pipes:
         loop.pipes = Pipes(loop)
         _exchange.enter()
         loop.at_end.append(_exchange.leave)
-    pipes: Pipes = loop.pipes
-    return pipes
+    return cast("Pipes", loop.pipes)

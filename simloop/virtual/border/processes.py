@@ -235,8 +235,7 @@ class Processes:
         group = os.getpgrp() if group < 0 else group or pid
         args = [os.fsdecode(each).replace(sys.executable, "python") for each in words]
         process = Process(self, tuple(args), cwd, pid, group)
-        script = self.launcher.launch(process)
-        if script is None:
+        if (script := self.launcher.launch(process)) is None:
             return None
         self._next_pid += 1
         process.take(*descriptors)
@@ -311,14 +310,12 @@ def _get_handles(_: Processes, popen: Any, stdin: Any, stdout: Any, stderr: Any)
 
 def _gather(processes: Processes, popen: Any, given: Any, end_s: Any, timeout: Any) -> Any:
     """Return the output for `communicate`, when the process has ended; see `_get_handles`."""
-    process = processes.children.get(popen.pid)
-    if process is None or not process.outputs:
+    if (process := processes.children.get(popen.pid)) is None or not process.outputs:
         return _communicate(popen, given, end_s, timeout)
     stdout, stderr = map(process.outputs.get, _STREAMS)
     stderr = None if stderr is stdout else stderr
     while process.status is None:
-        seconds = popen._remaining_time(end_s)
-        if seconds is not None:
+        if (seconds := popen._remaining_time(end_s)) is not None:
             seconds = math.ceil(seconds * 1e3) * 1e-3  # Python waits for whole milliseconds
         processes.pipes.wait_for(lambda: process.status is not None or process.unread, seconds)
         process.unread = 0
@@ -350,11 +347,9 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
         folder = folder[len(here) + 1 :]
     stdin, _, _, stdout, _, stderr = ends
     group = 0 if new_session else group
-    started = processes.start(words, stdin, stdout, stderr, cwd=folder, group=group)
-    if started is None:
+    if (started := processes.start(words, stdin, stdout, stderr, cwd=folder, group=group)) is None:
         if is_exempt(sys._getframe(1)):  # a question about the machine
-            missing = os.fsdecode(words[0])
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(words[0]))
         raise absent(processes.loop, words)
     popen.pid, popen._child_created = started.pid, True
     started.outputs = vars(popen).get("_fileobj2output", started.outputs)
@@ -374,8 +369,7 @@ def _waitpid(processes: Processes, pid: int, options: int, /) -> tuple[int, int]
 
 
 def _kill_one(processes: Processes, pid: int, number: int, /) -> None:
-    process = processes.children.get(pid)
-    if process is not None:
+    if (process := processes.children.get(pid)) is not None:
         process.send(number)
     elif pid in {0, -1, os.getpid()}:
         _kill(pid, number)  # refused

@@ -72,7 +72,6 @@ def _unnamed(answers: Answers, host: Any) -> OSError | None:
 
 
 def _refused(answers: Answers, connecting: Any, address: Any) -> OSError:
-    """Return the error of a socket that cannot reach `address`; the run records it."""
     if connecting.family == socket.AF_UNIX:
         path = os.fsdecode(address)
         answers.loop.note_refused("host", path, path)
@@ -152,8 +151,7 @@ def _refuse(name: str, advice: str, answers: Answers, *_: Any, **__: Any) -> Any
 
 def _exit(answers: Answers, _: Any, status: int) -> None:
     """End a whole program, as `os._exit` ends a process; refused in any other run."""
-    threads = answers.loop.threads
-    if threads is None or not threads.has_main:
+    if (threads := answers.loop.threads) is None or not threads.has_main:
         raise answers.loop.refuse("os._exit", ADVICE["end"])
     threads.exit_program(status)
 
@@ -163,8 +161,7 @@ def _without_waiting(
 ) -> Any:
     """Answer the method of a socket of the run's network; refuse another that may wait."""
     __tracebackhide__ = True
-    network = answers.loop.network
-    if network is not None and network.has(one):
+    if (network := answers.loop.network) is not None and network.has(one):
         return network.answer(name, original, one, *args)
     if name in _HARMLESS:
         return original(one, *args)
@@ -172,8 +169,6 @@ def _without_waiting(
 
 
 def _guarded(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the stand-in of a function, which a question about the machine does not get."""
-
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -254,11 +249,9 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     # Every audit event of the process comes through here, for ever: it costs one look-up.
     error_of = _EVENTS.get(event)
     __tracebackhide__ = True
-    if error_of is None:
+    if error_of is None or (answers := answers_here()) is None:
         return
-    answers = answers_here()
-    if answers is None or is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
+    if is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
         return
-    error = error_of(answers, *args)
-    if error is not None:
+    if (error := error_of(answers, *args)) is not None:
         raise error

@@ -147,10 +147,9 @@ class _Stream:
         return self
 
     def __next__(self) -> Any:
-        line = self.readline()
-        if not line:
-            raise StopIteration
-        return line
+        if line := self.readline():
+            return line
+        raise StopIteration
 
     def __getattr__(self, name: str) -> Any:
         given = self._here()

@@ -50,8 +50,7 @@ class SimulatedLock:
             return True
         if not may_wait:
             return False
-        me = thread_here()
-        if me is None or self._is_held_outside(me):
+        if (me := thread_here()) is None or self._is_held_outside(me):
             taken = self._real.acquire(True, timeout)  # noqa: FBT003
             self.holder = me if taken else self.holder
             return taken
@@ -117,8 +116,7 @@ class SimulatedLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _at_fork_reinit(self) -> None:
-        self.__init__()  # type: ignore[misc]
+    _at_fork_reinit = __init__
 
 
 def _start(answers: Answers, thread: Any) -> None:
@@ -144,21 +142,19 @@ def _start(answers: Answers, thread: Any) -> None:
 
 
 def _join(thread: Any, timeout: float | None = None) -> None:
-    joined = simulated(thread)
-    if joined is None:
-        return _JOIN(thread, timeout)  # type: ignore[no-any-return]
+    if (joined := simulated(thread)) is None:
+        _JOIN(thread, timeout)
+        return
     if thread is threading.current_thread():
         raise RuntimeError("cannot join current thread")
-    me = thread_here()
-    if me is None or joined.is_done:
-        return None
+    if (me := thread_here()) is None or joined.is_done:
+        return
     joined.joiners.append(me)
     try:
         if timeout is None or timeout > 0:
             me.threads.park_for(me, timeout, f"the end of {thread.name}")
     finally:
         joined.joiners.remove(me)
-    return None
 
 
 def _is_alive(thread: Any) -> bool:
@@ -179,12 +175,10 @@ class StandInType(type):
     simulated: Callable[..., Any]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        inside = answers_here() is not None
-        return (cls.simulated if inside else cls.original)(*args, **kwargs)
+        return (cls.original if answers_here() is None else cls.simulated)(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        kinds = (cls.original, SimulatedLock, queue._PySimpleQueue)  # type: ignore[attr-defined]
-        return isinstance(instance, kinds)
+        return isinstance(instance, (cls.original, SimulatedLock, queue._PySimpleQueue))  # type: ignore[attr-defined]
 
 
 def _class_stand_in(original: type, simulated: Callable[..., Any]) -> StandInType:

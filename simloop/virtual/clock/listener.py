@@ -77,8 +77,7 @@ class OpenSession(NamedTuple):
 
 def report_session(loop: Any, session: OpenSession) -> None:
     """Tell the listener that the program uses a session."""
-    listener = listener_of(loop)
-    if listener is not None:
+    if (listener := listener_of(loop)) is not None:
         listener.opens(session)
 
 

@@ -195,8 +195,7 @@ class VirtualLoop(ReachingLoop):
             if next_ns is None:
                 raise Deadlock(self.report("nothing can run and no timer is set"))
             self.advance_ns(max(0, next_ns - self.now_ns))
-        timers = self._timers
-        now_ns = self.now_ns
+        timers, now_ns = self._timers, self.now_ns
         while timers and timers[0][0] <= now_ns:
             ready.append(self._pop_timer())
         self.has_due = False
@@ -328,9 +327,6 @@ class VirtualLoop(ReachingLoop):
     def timers(self) -> list[tuple[int, int, int, Timer]]:
         return [timer for timer in self._timers if not timer[3]._cancelled]
 
-    def due(self) -> list[Handle]:
-        return [handle for handle in self._ready if not handle._cancelled]
-
     def unfinished(self) -> list[Task]:
         return [task for task in self._tasks if not task.done()]
 
@@ -345,7 +341,8 @@ class VirtualLoop(ReachingLoop):
     def report(self, finding: str) -> str:
         """Return a finding with its time, and a line for each task, callback and thread at work."""
         left = self.unfinished()
-        handles = [*self.due(), *(handle for *_, handle in sorted(self.timers()))]
+        due = [handle for handle in self._ready if not handle._cancelled]
+        handles = [*due, *(handle for *_, handle in sorted(self.timers()))]
         count = f"{len(left)} unfinished task{'s' * (len(left) != 1)}:"
         places = filter(None, map(place_of_callback, handles))
         callbacks = [f"  callback: {place}" for place in islice(places, MOST_NAMED)]
@@ -397,8 +394,7 @@ class VirtualLoop(ReachingLoop):
             error = task.exception() if tasks.is_unseen(task) else None
             if error and task is not main:
                 message = f"{task.get_name()} failed and nobody looked at its exception"
-                context = {"message": message, "exception": error, "task": task}
-                self.call_exception_handler(context)
+                self.call_exception_handler({"message": message, "exception": error, "task": task})
         return refused
 
     def _end_threads(self, threads: Any, *, waits: bool) -> list[Task]:
@@ -413,8 +409,7 @@ class VirtualLoop(ReachingLoop):
             late = self.escapes[known:]
             self.escapes[known:] = [one for one in late if not isinstance(one, ScenarioError)]
         refused = self._drain(set()) if self._ready or self.unfinished() else []
-        stubborn = ", ".join(threads.end()[:MOST_NAMED])
-        if stubborn:
+        if stubborn := ", ".join(threads.end()[:MOST_NAMED]):
             finding = "threads did not end when they were told to at the end of the run"
             self.escapes.append(RunawayRun(f"{finding}: {stubborn}"))
         return refused
@@ -436,8 +431,7 @@ class VirtualLoop(ReachingLoop):
         finally:
             asyncio._leave_task(self, task)
         self.is_spoilt = True  # the coroutine may have left its world and listeners on it
-        # Code that catches all exceptions may run for ever when Python closes it, so Python must
-        # not.
+        # Code that catches all exceptions may run for ever if Python closes it: Python must not.
         _keep_for_ever(ctypes.py_object(coroutine))
 
     def _renew_bounds(self, count: int) -> None:

@@ -41,19 +41,6 @@ def waits(loop: VirtualLoop) -> Iterator[Wait]:
         ((when_ns, handle) for when_ns, _, _, handle in loop.timers()), key=lambda timer: timer[0]
     )
     wakes = {handle._args[0]: when_ns for when_ns, handle in handles if handle._callback is WAKE}
-    yield from _of_tasks(loop, wakes)
-    for what, name, place, timer in () if loop.threads is None else loop.threads.waiting():
-        due_ns = next((when_ns for when_ns, handle in handles if handle is timer), None)
-        yield Wait(what, name, place, due_ns if what == "sleep" else None)
-    for when_ns, handle in handles:
-        task = _bounded(handle)
-        place = place_of_callback(handle) if task is None else place_of_task(task)
-        if place:
-            what = "callback" if task is None else "timeout"
-            yield Wait(what, "" if task is None else name_of_task(task), place, when_ns)
-
-
-def _of_tasks(loop: VirtualLoop, wakes: dict[Any, int]) -> Iterator[Wait]:
     for task in loop.unfinished():
         future = getattr(task, "_fut_waiter", None)
         if future is None:  # it can run
@@ -63,6 +50,15 @@ def _of_tasks(loop: VirtualLoop, wakes: dict[Any, int]) -> Iterator[Wait]:
             yield Wait("sleep", name, place, wakes[future])
         elif place or name:
             yield Wait("task", name, place)
+    for what, name, place, timer in () if loop.threads is None else loop.threads.waiting():
+        due_ns = next((when_ns for when_ns, handle in handles if handle is timer), None)
+        yield Wait(what, name, place, due_ns if what == "sleep" else None)
+    for when_ns, handle in handles:
+        bounded = _bounded(handle)
+        place = place_of_callback(handle) if bounded is None else place_of_task(bounded)
+        if place:
+            what = "callback" if bounded is None else "timeout"
+            yield Wait(what, "" if bounded is None else name_of_task(bounded), place, when_ns)
 
 
 def _bounded(handle: Any) -> asyncio.Task[Any] | None:

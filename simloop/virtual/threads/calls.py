@@ -130,7 +130,8 @@ class MainThread:
 def _press_ctrl_c(thread: scheduler.SimulatedThread) -> None:
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):  # not ignored
-        thread.threads.send_signal(thread, partial(handler, signal.SIGINT, None))
+        thread.handler = partial(handler, signal.SIGINT, None)
+        thread.threads.wake(thread)
 
 
 def is_blocking(task: "asyncio.Task[Any]") -> bool:
@@ -143,8 +144,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 
     Raises what `coroutine` raises, and ScenarioError outside of simulations.
     """
-    me = scheduler.thread_here()
-    if me is None:
+    if (me := scheduler.thread_here()) is None:
         coroutine.close()
         raise ScenarioError("this needs the virtual clock", hint="call it in a simulation")
     with _no_loop_running(me):
@@ -159,13 +159,11 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def _no_loop_running(me: scheduler.SimulatedThread) -> Iterator[None]:
-    """Let the thread run a loop although it may be in a callback of another one."""
     running: Any = asyncio._get_running_loop()
-    if running is None:
+    if running is None:  # the thread is in no callback of another loop
         yield
         return
-    task = asyncio.current_task(running)
-    ident = threading.get_ident()
+    task, ident = asyncio.current_task(running), threading.get_ident()
     is_new = ident not in THREADS
     if task is not None:
         asyncio._leave_task(running, task)

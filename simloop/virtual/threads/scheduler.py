@@ -93,24 +93,6 @@ class _RealThread:
             self.handle.join()
 
 
-def _idles(
-    thread: "SimulatedThread", until: Any, pauses: Callable[[], bool] = lambda: False
-) -> bool:
-    """Wait for the lock `until`. Return True if the process does nothing for a second before.
-
-    A thread that computes is never idle, however slow the machine is, nor is one in which a person
-    steps through the program. A process that was stopped looks only once in the meantime.
-    """
-    before_ns, alike = _process_time_ns(), 0
-    while not until.acquire(timeout=LOOK_S):
-        now_ns = _process_time_ns()
-        alike = alike + 1 if now_ns - before_ns < _NOTHING_NS and not pauses() else 0
-        before_ns = now_ns
-        if alike >= LOOKS and not is_exempt(thread.frame):
-            return True
-    return False
-
-
 class ThreadEnded(SystemExit):
     """Ends a thread where it is parked. As a SystemExit, it prints nothing."""
 
@@ -126,6 +108,7 @@ class SimulatedThread:
     error: BaseException | None = None
     has_heard = False  # such an error
     handler: Callable[[], object] | None = None
+    """The handler of a signal, which runs where the thread is parked, or where it parks next."""
     back: Any = None
     real: _RealThread | None = None
     """The thread that was made for it; None for the loop's and for one that the run adopts."""
@@ -212,6 +195,22 @@ class SimulatedThread:
             del self.function
 
 
+def _idles(thread: SimulatedThread, until: Any, pauses: Callable[[], bool] = lambda: False) -> bool:
+    """Wait for the lock `until`. Return True if the process does nothing for a second before.
+
+    A thread that computes is never idle, however slow the machine is, nor is one in which a person
+    steps through the program. A process that was stopped looks only once in the meantime.
+    """
+    before_ns, alike = _process_time_ns(), 0
+    while not until.acquire(timeout=LOOK_S):
+        now_ns = _process_time_ns()
+        alike = alike + 1 if now_ns - before_ns < _NOTHING_NS and not pauses() else 0
+        before_ns = now_ns
+        if alike >= LOOKS and not is_exempt(thread.frame):
+            return True
+    return False
+
+
 @types.coroutine
 def parked(until_ns: int | None, waits_for: str) -> Generator[Any, bool, bool]:
     """Park the fiber that awaits this, as `Threads.park` parks a thread."""
@@ -251,10 +250,7 @@ class Fiber(SimulatedThread):
         self._begun, self.is_ready, self.is_timed_out, self.waits_for = True, False, False, None
         self.stop_timer()
         try:
-            if error is not None:
-                wait = self._coroutine.throw(error)
-            else:
-                wait = self._coroutine.send(woken)
+            wait = self._coroutine.send(woken) if error is None else self._coroutine.throw(error)
         except (StopIteration, ThreadEnded):
             self.end()
             return
@@ -405,7 +401,11 @@ class Threads:
         THREADS.pop(thread.ident, None)
         self.loop.worlds_of_threads.pop(thread.ident, None)
         if thread.real is not None:
-            _forget(thread)
+            python: Any = threading
+            with python._active_limbo_lock:
+                python._active.pop(thread.ident, None)
+            vars(thread.thread)["_is_stopped"] = True  # before Python 3.13, which has a handle
+            _forget_worker(thread.thread)
         for joiner in thread.joiners:
             self.wake(joiner)
 
@@ -492,17 +492,11 @@ class Threads:
                 self.throw(thread, ThreadEnded())
         raise ThreadEnded
 
-    def send_signal(self, thread: SimulatedThread, handler: Callable[[], object]) -> None:
-        """Run the handler of a signal where the thread is parked, or where it parks next."""
-        thread.handler = handler
-        self.wake(thread)
-
     def _set_timer(self, thread: SimulatedThread, when_ns: int) -> None:
         loop = self.loop
         # Twice: the loop has it among its own timers, and a blocked loop looks at these alone.
         thread.timer = loop.call_at_ns(when_ns, self._on_timer, thread, context=self._context)
-        entry = (when_ns, next(self._timer_numbers), thread.timer, thread)
-        heapq.heappush(self._timers, entry)
+        heapq.heappush(self._timers, (when_ns, next(self._timer_numbers), thread.timer, thread))
 
     def _on_timer(self, thread: SimulatedThread) -> None:
         if not thread.is_ready:
@@ -555,16 +549,11 @@ class Threads:
     def _watch_loop(self) -> None:
         """Watch the event loop's own thread, which may wait for a lock that a parked one holds."""
         while _idles(self.of_loop, self._watch_ends, lambda: self._has_turn):
-            self._free()
-
-    def _free(self) -> None:
-        """End all threads, so that the one with the lock releases it."""
-        if not self.loop.is_running() or not self.alive:
-            return
-        self.loop.escapes.append(self._stuck(self.of_loop))
-        for thread in tuple(self.alive):
-            self._abandon(thread)
-            thread.run()
+            if self.loop.is_running() and self.alive:
+                self.loop.escapes.append(self._stuck(self.of_loop))
+                for thread in tuple(self.alive):  # the one with the lock ends, and releases it
+                    self._abandon(thread)
+                    thread.run()
 
     def _stuck(self, thread: SimulatedThread) -> ScenarioError:
         parked = [each for each in self.alive if each.waits_for is not None and each.place]
@@ -599,8 +588,7 @@ class Threads:
         loop, next_ns = self.loop, self._next_timer_ns()
         if next_ns is None:
             found = loop.report("the event loop's thread is blocked, and nothing can wake it")
-            error = Deadlock(found)
-            loop.escapes.append(error)
+            loop.escapes.append(error := Deadlock(found))
             raise error
         loop.advance_ns(max(0, next_ns - loop.now_ns))
         _, _, timer, thread = heapq.heappop(self._timers)
@@ -694,14 +682,6 @@ def thread_here() -> SimulatedThread | None:
     if isinstance(running, VirtualLoop):
         return None if running.answers is None else threads_of(running).of_loop
     return cast("SimulatedThread | None", THREADS.get(threading.get_ident()))
-
-
-def _forget(thread: SimulatedThread) -> None:
-    python: Any = threading
-    with python._active_limbo_lock:
-        python._active.pop(thread.ident, None)
-    vars(thread.thread)["_is_stopped"] = True  # before Python 3.13, which has a handle
-    _forget_worker(thread.thread)
 
 
 def _named(waits_for: Any, thread: SimulatedThread) -> str:
