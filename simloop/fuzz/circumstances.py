@@ -580,8 +580,11 @@ def _services(base: Scenario) -> Iterator[Circumstance]:
             act = _with_services(name, [*routes[:place], failing(route), *routes[place:]])
             yield Circumstance(f"route {place} of {name} fails once", act)
         late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
-        turns = [n * SECOND_NS // 10 for n in range(len(routes))][::-1]  # shorter than timeouts
-        slow = [r.model_copy(update={"takes": t}) for r, t in zip(routes, turns, strict=True)]
+        most = len(routes)
+        slow = [
+            each.model_copy(update={"takes": (most - n) * SECOND_NS // 10})  # less than timeouts
+            for n, each in enumerate(routes)
+        ]
         in_turn = _both(_with_services(name, slow), _in_turn)
         yield Circumstance(f"{name} is late with the first of two calls", in_turn)
         act = _with_services(name, [Route(post=f"/{REST}", status=422, times=1), *late])

@@ -93,7 +93,7 @@ PARTIES: dict[str, tuple[str, list[str]]] = {
         *(f"{name} {fault}" for name in ("find", "cancel") for fault in (
             {"raises": "the disk is full"}, {"raises": "late", "takes": "30s"},
             *({"takes": f"{n}s"} for n in (20, 30, 45, 60, 120)))),
-        "find is stopped", "cancel is stopped",
+        "find is stopped", "cancel is stopped", "find takes 2s beside cancel",
     ]),
     "the user": ("both", [
         *(f"abort after {phase} {n}" for n in (1, 2) for phase in (
@@ -104,10 +104,12 @@ PARTIES: dict[str, tuple[str, list[str]]] = {
             "n", "always n", "an empty line", "the end", "late", "an odd text")),
     ]),
     "a service": ("around", [
-        f"{n} service.{fault} of https://orders.example" for n in (1, 4)
-        for fault in ("slow", "503", "lost")]),
+        "https://orders.example is late with the first of two calls",
+        *(f"{n} service.{fault} of https://orders.example" for n in (1, 4)
+          for fault in ("slow", "503", "lost"))]),
     "a program": ("around", [
-        f"{n} program.{fault} of git" for n in (1, 4) for fault in ("slow", "fails", "killed")]),
+        "git takes an hour, and is stopped",
+        *(f"{n} program.{fault} of git" for n in (1, 4) for fault in ("slow", "fails", "killed"))]),
     "another agent": ("around", [
         *(f"http {status} for critic" for status in STATUSES), "16 times http 500 for critic",
         "lost mid output in a text for critic", "finish length in a text for critic"]),
@@ -278,6 +280,18 @@ def test_a_tool_that_a_stop_leaves_has_time_to_end_before_the_next_prompt() -> N
     (then,) = made.then
     assert isinstance(then, Then)
     assert then.after > Then(say="", after="9s").after == made.tools["find"].takes
+
+
+def test_two_calls_of_unlike_speed_come_both_ways_and_then_each_alone() -> None:
+    offer, name = offered(OverHttp, AROUND), "https://orders.example"
+    routes = [Route(get="/orders", json=[]), Route(post="/orders", json={})]
+    base = AROUND.model_copy(update={"services": {name: routes}})
+    found = {each.name: each for each in of(OverHttp, base, offer)}
+    made = world(found[f"{name} is late with the first of two calls"], base, offer, 0)
+    one, other = offer.call(0), offer.call(1)
+    calls = [reply.call for reply in made.model[:4]]
+    assert calls == [[one, other], [other, one], [one], [other]]
+    assert [route.takes for route in made.services[name]] == [200_000_000, 100_000_000]
 
 
 def test_a_cut_reply_is_made_whole_when_the_model_is_asked_again() -> None:

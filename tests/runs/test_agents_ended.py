@@ -22,6 +22,7 @@ from simloop import (
     Scenario,
     ScriptedTool,
     ScriptExhausted,
+    Simulation,
     Trigger,
     arun,
     run,
@@ -87,6 +88,45 @@ def test_an_agent_that_swallows_the_stop_is_cancelled_again_after_the_grace() ->
     result = run(Scenario(prompt="Go.", abort=Trigger(at="1s")), loop=stubborn)
     assert times == [1, 1.25, 1.5]
     assert (result.outcome, result.elapsed_s) == (Outcome.ABORTED, 1.5)
+
+
+async def swallows_in_a_tool(prompt: str, world: World) -> str:
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(60)
+    return (await world.model.reply([UserMessage(prompt)])).message.text
+
+
+def swallows_in_a_thread(prompt: str, world: World) -> str:
+    with suppress(BaseException):
+        time.sleep(60)
+    return run_blocking(world.model.reply([UserMessage(prompt)])).message.text
+
+
+async def swallows_in_a_task(prompt: str, world: World) -> str:
+    return await asyncio.create_task(swallows_in_a_tool(prompt, world))
+
+
+async def obeys(prompt: str, world: World) -> str:
+    await asyncio.sleep(60)
+    return (await world.model.reply([UserMessage(prompt)])).message.text
+
+
+@pytest.mark.parametrize(
+    ("agent", "goes_on"),
+    [
+        (swallows_in_a_tool, True),
+        (swallows_in_a_thread, True),
+        (swallows_in_a_task, True),
+        (obeys, False),
+    ],
+)
+def test_the_trace_shows_where_an_agent_goes_on_after_a_stop(agent: Any, *, goes_on: bool) -> None:
+    scenario = Scenario(prompt="Go.", model=[ALWAYS], abort=Trigger(at="1s"))
+    found = Simulation(scenario, loop=agent).run_unchecked()
+    left = [each for each in found.trace.entries if type(each) is entries.LeftBehind]
+    assert [each.what for each in left] == ["stop"] * goes_on
+    assert all("test_agents_ended.py" in each.place for each in left)
+    assert found.outcome is Outcome.ABORTED
 
 
 def test_an_agent_that_fails_while_it_stops_is_aborted_and_can_be_prompted_again() -> None:

@@ -70,9 +70,9 @@ def sent(run: Recording, text: str) -> Recording:
     return run.request([*CALLED, returned("a", text)])
 
 
-def printed(text: str, exit_status: int) -> Recording:
+def printed(text: str, exit_status: int, stream: str = "stdout") -> Recording:
     run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("pytest",))
-    run.add(entries.ProgramOutput, 1, "stdout", text).add(entries.ProgramEnded, 1, exit_status)
+    run.add(entries.ProgramOutput, 1, stream, text).add(entries.ProgramEnded, 1, exit_status)
     return run
 
 
@@ -212,6 +212,9 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (failures_told, sent(paying(), "done"), "and the tool 'pay' failed: the bank is away"),
     (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed"), "ended with exit status 3"),
     (failed_programs_told, sent(printed("", -9), "It is done."), "and its program was ended"),
+    (failed_programs_told, sent(printed("", 3), "It is done."), "and its program ended with 3"),
+    (failed_programs_told, sent(printed("such a mess", 1, "stderr"), "It is done."),
+     "and its program ended with 1"),
     (failed_programs_told, sent(booked(503), "It is done."), "request to a service has status 503"),
     (failed_programs_told, sent(lost(), "It is done."), "to a service failed: timed-out"),
     (sent_result_matches_tool_result, sent(looked("seen by all of us"), "seen by"),
@@ -278,6 +281,10 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failures_told, paying().request([GO, said("", "a", "b"), returned("a"), returned("b")])),
     (failed_programs_told, sent(printed("2 passed\n", 0), "2 passed")),
     (failed_programs_told, sent(printed("", -9), "It was cancelled.")),
+    (failed_programs_told, sent(printed("", 1), "It is done.")),
+    (failed_programs_told, sent(printed("such a mess", 0, "stderr"), "It is done.")),
+    (changes_committed,
+     asked().stop().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3")),
     (failed_programs_told, sent(booked(404), "Nothing there")),
     (failed_programs_told, sent(lost().add(entries.ServiceReply, 1, 200), "It is done.")),
     (failed_programs_told, sent(lost().ended().prompt("More."), "It is done.")),

@@ -9,8 +9,10 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.pauses import (
     answers_reach_their_calls,
     no_tools_run_again_after_a_pause,
+    refused_changes_not_made,
 )
 from simloop.check.invariants.requests import newest_user_message_sent
+from simloop.check.invariants.subject import Subject
 from simloop.messages import Message, UserMessage
 from simloop.strategies import check
 from simloop.trace.entries import Input, Restarted
@@ -117,6 +119,44 @@ RIGHT = {
 @pytest.mark.parametrize("invariant", [no_tools_run_again_after_a_pause, answers_reach_their_calls])
 def test_what_is_right_after_a_pause_is_not_reported(invariant: Invariant, name: str) -> None:
     assert RIGHT[name].found(invariant) == []
+
+
+ASKS = "Look at a.txt? [y/N] "
+
+
+def refused(text: str, question: str = ASKS, *, ends: bool = False, calls: str = "a") -> Recording:
+    run = Recording().prompt().request([GO]).replied("", *calls).add(Input, text, question, ends)
+    return run.started("a", A)
+
+
+@pytest.mark.parametrize(
+    ("run", "answer"),
+    [
+        (refused("n"), "'n'"),
+        (refused(" NO "), "' NO '"),
+        (refused(""), "''"),
+        (refused("", ends=True), "the end of the input"),
+        (refused("", "Look? (y/n)", ends=True), "the end of the input"),
+    ],
+)
+def test_a_change_that_the_user_has_refused_is_found(run: Recording, answer: str) -> None:
+    (found,) = run.found(refused_changes_not_made, Subject(mutating={"look"}))
+    assert found.endswith(f"with {answer}")
+    assert run.found(refused_changes_not_made, Subject(mutating={"book"})) == []
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        refused("y"),
+        refused("", "Look? [Y/n]"),
+        refused("n", "What is its name?"),
+        refused("n", "Stop here? [y/N]"),
+        refused("n", calls="ab"),
+    ],
+)
+def test_a_change_that_the_user_may_have_allowed_is_not_found(run: Recording) -> None:
+    assert run.found(refused_changes_not_made, Subject(mutating={"look"})) == []
 
 
 def test_an_answer_to_a_call_need_not_be_a_message() -> None:

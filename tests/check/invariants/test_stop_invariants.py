@@ -27,6 +27,8 @@ def stopped(cause: StopCause = StopCause.ABORT) -> Recording:
     [
         (nothing_starts_after_stop, stopped().request([GO]), f"request 2 is sent {STOPPED}"),
         (nothing_starts_after_stop, stopped().started("a"), f"a tool starts {STOPPED}"),
+        (nothing_starts_after_stop, stopped().add(entries.LeftBehind, "stop", "", "bot.py:9"),
+         f"the agent goes on at bot.py:9 {STOPPED}"),
         (stopped_run_ends_in_time, stopped().after(GRACE_MS / 1000 + 0.001).ended(Outcome.ABORTED),
          "the run ends 251 ms after the stop"),
         (outcome_matches_stop, stopped().ended(), "(abort), and ends as completed"),
@@ -49,6 +51,7 @@ def test_a_run_that_does_not_stop_is_found(invariant: Invariant, run: Recording,
     [
         stopped().after(GRACE_MS / 1000).ended(Outcome.ABORTED).prompt().request([GO]),
         stopped(StopCause.WALL_CLOCK).ended(Outcome.TIMED_OUT),
+        stopped().add(entries.LeftBehind, "task", "", "bot.py:9").ended(Outcome.ABORTED),
         Recording().prompt().request([GO]).started("a").ended(),
     ],
 )

@@ -22,6 +22,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import (
     changes_made_once,
     no_result_of_other_arguments,
+    no_results_exchanged,
     no_tool_cancelled_by_another,
     no_tools_for_broken_replies,
     only_called_tools_run,
@@ -338,6 +339,27 @@ def fitting(arguments: str, call_id: str = "a") -> Recording:
     return run.call("a", arguments).finish(FinishReason.TOOL_CALLS).started(call_id, arguments)
 
 
+def in_turn(*texts: str) -> Recording:
+    """A run that calls twice at once, and then each call alone, with these results."""
+    first, second = (said("", one, arguments=f'{{"x":{one!r}}}'.replace("'", '"')) for one in "ab")
+    together = structs.replace(first, calls=(*first.calls, *second.calls))
+    alone = [structs.replace(each, calls=(structs.replace(each.calls[0], id=name),))
+             for name, each in (("c", first), ("d", second))]  # fmt: skip
+    sent: list[Message] = [GO]
+    run = Recording().prompt().request(sent)
+    for message in (together, *alone):
+        results = [returned(call.id, texts["abcd".index(call.id)]) for call in message.calls]
+        sent = [*sent, message, *results]
+        run.replied("", *(call.id for call in message.calls)).request(sent)
+    return run
+
+
+def beside_another_agent() -> Recording:
+    """A reply with two calls: an agent asks for the one, and a program runs for the other."""
+    run = asked("a", "b").request([UserMessage("Look.")], tools=[])
+    return run.add(entries.ProgramStarted, 1, ("pay", "17"))
+
+
 BOUND = Subject(tool_timeout=20 * 10**9)
 
 
@@ -355,6 +377,10 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
      PAYS, "request 2 answers call 'b' with the result of another: 'look' has not run again"),
     (changes_made_once, programs(("pay", "17"), ("pay", "18"), ("pay", "17")),
      Subject(mutating={"pay"}), "the program pay 17 runs again, and the model has asked for 1"),
+    (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2),
+     Subject(mutating={"https://shop.example/pay"}), "sent again as request 2 to a service"),
+    (no_results_exchanged, in_turn("rain", "snow", "snow", "rain"), Subject(),
+     "where the model calls both, 'look' has the result 'rain' of 'look'"),
     (tools_broken_off_in_time, asks(31), BOUND,
      "the request GET https://shop.example/a takes 31.000s, and the agent declares"),
     (tool_arguments_fit_the_schema, changing('{"n":"seventeen"}'), shop(),
@@ -408,6 +434,12 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (changes_made_once, inner("{}", "{}", '{"x":1}'), PAYS),
     (changes_made_once, programs(("pay",), ("pay",), calls="ab"), Subject(mutating={"pay"})),
     (changes_made_once, programs(("payer", "1"), ("payer", "1")), Subject(mutating={"pay"})),
+    (changes_made_once, beside_another_agent(), Subject(mutating={"pay"})),
+    (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2),
+     Subject(mutating={"https://shop.example/payments"})),
+    (no_results_exchanged, in_turn("rain", "snow", "rain", "snow"), Subject()),
+    (no_results_exchanged, in_turn("rain", "rain", "rain", "rain"), Subject()),
+    (no_results_exchanged, in_turn("rain", "snow", "snow", "sun"), Subject()),
     (tools_broken_off_in_time, asks(29), BOUND),
     (tools_broken_off_in_time, asks(99, calls=False), BOUND),
     (tool_arguments_fit_the_schema, changing('{"n":17,"other":1}'), shop()),
