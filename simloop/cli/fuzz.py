@@ -323,7 +323,7 @@ def _failure(finding: executor.SearchFinding, count: int, file: Path | None) -> 
 def _calls(calls: Mapping[str, int], unseen: Sequence[str]) -> Iterator[str]:
     called = [f"{plain(name)} {count:,}" for name, count in calls.items() if count]
     never = [plain(name) for name, count in calls.items() if not count]
-    yield f"calls of tools: {', '.join(called) or 'none'}"
+    yield f"calls: {', '.join(called) or 'none'}"
     if unseen:
         names = ", ".join(map(plain, unseen))
         yield f"not seen to run: {names}; `simloop.traced` lets them fail, and judges their runs"

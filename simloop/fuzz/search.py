@@ -49,7 +49,7 @@ from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.people import Then
 from simloop.scenario.schema import Declared, Scenario
-from simloop.trace.entries import AnyEntry, Request, ToolCall
+from simloop.trace.entries import AnyEntry, ProgramStarted, Request, ServiceRequest, ToolCall
 from simloop.virtual.border.seal import kept_border
 
 # A quote behind a letter is an apostrophe.
@@ -210,7 +210,8 @@ class Search:
         self.number = 0
         self.runs = self.requests = 0
         self.calls: dict[str, int] = {}
-        """The calls of the tools that an agent offers, by their names."""
+        """The calls of the tools that an agent offers, and of the services and programs of its
+        scenarios, by their names."""
         self.cpu_s = 0.0
         self.virtual_ns = 0
         self._family: tuple[int, Iterator[tuple[Plan, Rules]]] = 0, iter(())
@@ -374,11 +375,21 @@ class Search:
         return [] if found is None else [found]
 
     def _count_calls(self, record: Iterable[AnyEntry]) -> None:
-        self.calls = self.calls or dict.fromkeys(self._abilities.tools.names, 0)
+        if not self.calls:
+            services = [name for base in self.bases for name in base.services]
+            programs = [
+                _program(key.partition(" ")[0]) for base in self.bases for key in base.programs
+            ]
+            self.calls = dict.fromkeys([*self._abilities.tools.names, *services, *programs], 0)
         for entry in record:
             self.requests += type(entry) is Request
-            if type(entry) is ToolCall and entry.name in self.calls:
-                self.calls[entry.name] += 1
+            name = entry.name if type(entry) is ToolCall else ""
+            if type(entry) is ServiceRequest:
+                name = entry.service
+            elif type(entry) is ProgramStarted:
+                name = _program(entry.args[0])
+            if name in self.calls:
+                self.calls[name] += 1
 
     def answer_elsewhere(self) -> list[FoundFailure]:
         """Wait for the last run in the other process; return its failure if it is new."""
@@ -402,6 +413,10 @@ class Search:
             rules = Rules(known or only(name), expectations=False)
             return failure_of(plan, rules, twice=twice, name=name)
         return failure_alone(plan.by_itself(), name, alone=self._course is not None, twice=twice)
+
+
+def _program(command: str) -> str:
+    return f"program {command.rpartition('/')[2]}"
 
 
 def _of_two_users(world: Scenario, record: Iterable[AnyEntry]) -> Scenario:

@@ -4,6 +4,7 @@ Between two prompts an agent may be restarted, and has nothing but what it has s
 it completes its run while calls of the model are open, and asks whether their tools may run.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,6 +23,7 @@ _Work = tuple[str, bytes]
 """The name of a tool, and its arguments in one spelling."""
 _GIVING_UP = ("cancel", "abort", "stop", "skip", "quit", "undo", "discard")
 """The words of a question that asks whether to change nothing."""
+_CHOICE = re.compile(r"[(\[]y/n[)\]]", re.IGNORECASE).findall
 _LEAST_CHARS = 4
 """The length from which a text of the user is not found in other texts by chance."""
 
@@ -117,7 +119,7 @@ def _refuses(entry: entries.Input) -> bool:
     begins=[entries.ToolCall, entries.Input],
 )
 def answers_reach_their_calls(subject: Subject) -> Watch:
-    """Shown by a line that another tool reads, an answer in the result of another call, and a tool.
+    """Shown by a line for another tool or two questions, an answer in another result, or a tool.
 
     The tool runs after a pause, and its call was answered before: the approval was for another one.
     """
@@ -136,6 +138,8 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
                     f"the tool of call {entry.asked_by!r} asks {entry.prompt!r:.80}, "
                     f"and that of call {entry.read_by!r} reads the answer"
                 )
+            if len(_CHOICE(entry.prompt)) > 1:
+                return f"the user is asked {entry.prompt!r:.120}, and one line cannot answer both"
         elif kind is entries.ToolCall:
             made[entry.call_id] = entry
             answered.discard(entry.call_id)

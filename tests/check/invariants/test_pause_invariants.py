@@ -55,6 +55,14 @@ def typed(asked_by: str, read_by: str) -> Recording:
     return asked().add(Input, "yes", "Look?", asked_by=asked_by, read_by=read_by)
 
 
+ASKS = "Look at a.txt? [y/N] "
+
+
+def refused(text: str, question: str = ASKS, *, ends: bool = False, calls: str = "a") -> Recording:
+    run = Recording().prompt().request([GO]).replied("", *calls).add(Input, text, question, ends)
+    return run.started("a", A)
+
+
 BAD: list[tuple[Invariant, Recording, str]] = [
     (no_tools_run_again_after_a_pause, ran(paused(), "a", A),
      "'look' of call 'a' with {\"path\": \"a.txt\"} has run before the pause"),
@@ -70,6 +78,8 @@ BAD: list[tuple[Invariant, Recording, str]] = [
      "has run before the pause"),
     (answers_reach_their_calls, typed("a", "b"),
      "the tool of call 'a' asks 'Look?', and that of call 'b' reads the answer"),
+    (answers_reach_their_calls, refused("y", "Look at a.txt? [y/N] Look at b.txt? [y/N] "),
+     "b.txt? [y/N] ', and one line cannot answer both"),
     (answers_reach_their_calls, rejected().ended().prompt("yes").started("a", A),
      "runs after a pause, and its call was answered before"),
     (answers_reach_their_calls,
@@ -119,14 +129,6 @@ RIGHT = {
 @pytest.mark.parametrize("invariant", [no_tools_run_again_after_a_pause, answers_reach_their_calls])
 def test_what_is_right_after_a_pause_is_not_reported(invariant: Invariant, name: str) -> None:
     assert RIGHT[name].found(invariant) == []
-
-
-ASKS = "Look at a.txt? [y/N] "
-
-
-def refused(text: str, question: str = ASKS, *, ends: bool = False, calls: str = "a") -> Recording:
-    run = Recording().prompt().request([GO]).replied("", *calls).add(Input, text, question, ends)
-    return run.started("a", A)
 
 
 @pytest.mark.parametrize(
