@@ -44,10 +44,10 @@ def test_the_expectations_of_its_owner_hold_for_a_bundled_scenario(cli: Cli) -> 
     name = "retry/rate-limit"
     (line,) = re.findall(r"^expect_on = .*$", PAGE.read_text("utf-8"), re.MULTILINE)
     module, _, agent = LOOP.partition(":")
-    for owner, said in (("mine", line), ("wrong", line.replace("completed", "failed"))):
+    for owner, said in (("of_owner", line), ("of_other", line.replace("completed", "failed"))):
         Path(f"{owner}.py").write_text(f"from {module} import {agent} as agent\nagent.{said}\n")
-    assert cli("check", name, "--loop", "wrong:agent").exit_code == 1
-    assert cli("check", name, "--loop", "mine:agent").exit_code == 0
+    assert cli("check", name, "--loop", "of_other:agent").exit_code == 1
+    assert cli("check", name, "--loop", "of_owner:agent").exit_code == 0
 
 
 def test_a_plain_function_that_may_be_an_agent_is_told_how_one_is_written(cli: Cli) -> None:
