@@ -13,10 +13,8 @@ Every strategy shrinks towards the plain scenario, which has no fault, no latenc
 limits.
 """
 
-import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -101,8 +99,6 @@ class HypothesisChoices:
 _ANY = worlds.usual_weights(Abilities())
 _FAILING = _ANY._replace(ends=[0, *_ANY.ends[1:]])
 _SETTINGS = frozenset(alphabet.FEATURES)
-_TOOL = 3
-"""The number by which Hypothesis watches lines from Python 3.12 on."""
 _ANY_UNUSED = Expect(unused=CountBounds(min=0))
 _POLICIES: dict[Any, str] = {
     ExponentialBackoff: "retry", Compaction: "compaction", ToolExecution: "tool_execution",
@@ -188,27 +184,10 @@ def _worlds(loop: GivenLoop, options: Any, *further: list[str]) -> Callable[[Cho
         draw = AgentCourse.of([plain_scenario(name)], given, abilities).drawn
 
     def drawn(choices: Choices) -> Scenario:
-        with _untraced():
-            more = {"then": one_of(choices, further)} if further else {}
-            return _used(draw(choices).model_copy(update={"expect": _ANY_UNUSED, **more}), given)
+        more = {"then": one_of(choices, further)} if further else {}
+        return _used(draw(choices).model_copy(update={"expect": _ANY_UNUSED, **more}), given)
 
     return drawn
-
-
-@contextmanager
-def _untraced() -> Iterator[None]:
-    """Pause the tracing of Hypothesis, with which a run takes ten times as long."""
-    tracer, watch = sys.gettrace(), getattr(sys, "monitoring", None)
-    events = watch.get_events(_TOOL) if watch and watch.get_tool(_TOOL) == "scrutineer" else 0
-    sys.settrace(None)
-    if watch and events:
-        watch.set_events(_TOOL, 0)
-    try:
-        yield
-    finally:
-        sys.settrace(tracer)
-        if watch and events:
-            watch.set_events(_TOOL, events)
 
 
 def _used(scenario: Scenario, given: Any) -> Scenario:
@@ -239,8 +218,7 @@ def check(
     """
     given: Any = options
     rules = Rules(invariants, expectations=False)
-    with _untraced():
-        verdict = trial(Plan(scenario, given), rules, Until.VIOLATION)
+    verdict = trial(Plan(scenario, given), rules, Until.VIOLATION)
     if (failure := verdict.failure()) is not None:
         kind = RunawayRun if failure.name == FINISHES else InvariantViolated
         found = f"{failure.name}: {failure.text}\n{failure.sentence}"

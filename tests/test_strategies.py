@@ -211,7 +211,7 @@ def test_a_failure_of_an_agent_shrinks_to_its_course_in_a_few_runs() -> None:
     assert len(drawn[-1].model) <= 3
 
 
-def test_a_check_is_not_traced_which_hypothesis_does_after_a_failure() -> None:
+def test_a_run_is_not_traced_which_hypothesis_does_after_a_failure() -> None:
     seen: list[Any] = []
 
     async def looks(prompt: str, world: World) -> str:
@@ -220,14 +220,20 @@ def test_a_check_is_not_traced_which_hypothesis_does_after_a_failure() -> None:
 
     def trace(*_: Any) -> None: ...
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        sim.check(Scenario(prompt="Go.", model=[Reply(say="Done.")]), loop=looks)
+    def traced_by(module: str, call: Callable[..., object]) -> None:
+        trace.__module__ = module
+        sys.settrace(trace)
+        call(Scenario(prompt="Go.", model=[Reply(say="Done.")]), loop=looks)
         assert sys.gettrace() is trace
+
+    before = sys.gettrace()
+    try:
+        for call in (sim.check, run):
+            traced_by("hypothesis.internal.scrutineer", call)
+        traced_by("coverage.pytracer", run)
     finally:
         sys.settrace(before)
-    assert seen == [None]
+    assert seen == [None, None, trace]
 
 
 def test_a_check_returns_the_result_of_the_run() -> None:

@@ -3,8 +3,10 @@
 import asyncio
 import inspect
 import math
+import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from types import CoroutineType
 from typing import Any, TypeVar
 
@@ -15,6 +17,8 @@ from simloop.virtual.seeds import Seeds
 
 T = TypeVar("T")
 _spare = threading.local()
+_TOOL = 3
+"""The number by which Hypothesis watches lines from Python 3.12 on."""
 
 
 def simulate(
@@ -103,6 +107,25 @@ def running_loop() -> VirtualLoop:
     return loop
 
 
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Pause the tracing of Hypothesis, with which a run takes ten times as long."""
+    tracer, watch = sys.gettrace(), getattr(sys, "monitoring", None)
+    is_its = (getattr(tracer, "__module__", None) or "").startswith("hypothesis.")
+    events = watch.get_events(_TOOL) if watch and watch.get_tool(_TOOL) == "scrutineer" else 0
+    if is_its:
+        sys.settrace(None)
+    if watch and events:
+        watch.set_events(_TOOL, 0)
+    try:
+        yield
+    finally:
+        if is_its:
+            sys.settrace(tracer)
+        if watch and events:
+            watch.set_events(_TOOL, events)
+
+
 def run_virtual(
     main: Coroutine[Any, Any, T],
     *,
@@ -120,10 +143,11 @@ def run_virtual(
     loop.max_virtual_ns = max_virtual_ns
     loop.max_callbacks = max_callbacks
     try:
-        if seeds is None:
-            return loop.run(main)
-        with sealed(loop, seeds):
-            return loop.run(main)
+        with _untraced():
+            if seeds is None:
+                return loop.run(main)
+            with sealed(loop, seeds):
+                return loop.run(main)
     finally:
         if loop.is_spoilt:  # no later run is to hear of the thread
             _spare.loop = None
