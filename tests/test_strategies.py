@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offering import AnswersFirst, Asks, of_world
 
 import simloop
-from simloop import Reply, Scenario, ToolMessage, UserMessage
+from simloop import Reply, Scenario, ToolMessage, UserMessage, run
 from simloop import strategies as sim
 from simloop.errors import Deadlock, InvariantViolated, RunawayRun, SimloopError
 from simloop.runs.plan import Plan

@@ -251,8 +251,11 @@ def _scalars(schema: Schema, name: str, kinds: set[str], form: int) -> Iterator[
             yield _FORMATS[named]
         if isinstance(pattern := schema.get("pattern"), str):
             yield from (text_of_pattern(pattern, repeats) for repeats in (1, least))
-        if not form:
-            yield from _hints(schema, name)
+        if not form:  # there is no hint that the agent has refused
+            yield from (each for each in _get(schema, "examples", list) if isinstance(each, str))
+            if found := _EXAMPLE(str(schema.get("description", ""))[:_LONG]):
+                yield found[1] or found[2]
+            yield from (_FORMATS[each] for end, each in _NAMED.items() if name.endswith(end))
         letters = "".join(filter(str.isalnum, name[:60]))
         text = PLAIN_TEXTS[form].format(name[:60] or "text", letters or "text")
         yield text.ljust(least, "x")[:most]
@@ -260,13 +263,6 @@ def _scalars(schema: Schema, name: str, kinds: set[str], form: int) -> Iterator[
         yield from _numbers(schema)
     if "boolean" in kinds:
         yield True
-
-
-def _hints(schema: Schema, name: str) -> Iterator[Any]:
-    yield from (each for each in _get(schema, "examples", list) if isinstance(each, str))
-    if found := _EXAMPLE(str(schema.get("description", ""))[:_LONG]):
-        yield found[1] or found[2]
-    yield from (_FORMATS[each] for end, each in _NAMED.items() if name.endswith(end))
 
 
 def _numbers(schema: Schema) -> Iterator[int | float]:

@@ -192,7 +192,7 @@ def _rounder(tree: Tree, path: Path) -> Pass:
 
 def _shorter(tree: Tree, path: Path) -> Pass:
     text: str = at(tree, path)
-    short = "Go." if path[-1] == "prompt" or path[0] == "then" else ""
+    short = "Go." if path[-1] == "prompt" or path[0] in {"then", "queue"} else ""
     if len(short) < len(text) and (yield put(tree, path, short)):
         return put(tree, path, short)
     words = text.split(" ")

@@ -376,18 +376,17 @@ class Search:
 
     def _count_calls(self, record: Iterable[AnyEntry]) -> None:
         if not self.calls:
-            services = [name for base in self.bases for name in base.services]
-            programs = [
-                _program(key.partition(" ")[0]) for base in self.bases for key in base.programs
-            ]
-            self.calls = dict.fromkeys([*self._abilities.tools.names, *services, *programs], 0)
+            names = [*self._abilities.tools.names]
+            for base in self.bases:
+                names += [*base.services, *(f"program {key.split()[0]}" for key in base.programs)]
+            self.calls = dict.fromkeys(names, 0)
         for entry in record:
             self.requests += type(entry) is Request
             name = entry.name if type(entry) is ToolCall else ""
             if type(entry) is ServiceRequest:
                 name = entry.service
             elif type(entry) is ProgramStarted:
-                name = _program(entry.args[0])
+                name = f"program {entry.args[0]}"
             if name in self.calls:
                 self.calls[name] += 1
 
@@ -413,10 +412,6 @@ class Search:
             rules = Rules(known or only(name), expectations=False)
             return failure_of(plan, rules, twice=twice, name=name)
         return failure_alone(plan.by_itself(), name, alone=self._course is not None, twice=twice)
-
-
-def _program(command: str) -> str:
-    return f"program {command.rpartition('/')[2]}"
 
 
 def _of_two_users(world: Scenario, record: Iterable[AnyEntry]) -> Scenario:

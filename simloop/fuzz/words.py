@@ -115,7 +115,8 @@ def _end(reply: Reply) -> str:
         wait = http.retry_after
         asked = [] if wait is None else [f"Retry-After {format_duration(wait)}"]
         asked += [f"{key} {value}" for key, value in http.headers.items()]
-        said = http.code or http.message or _body(http.body)
+        body = http.body if isinstance(http.body, str) else http.body and json.dumps(http.body)
+        said = http.code or http.message or body or ""
         words = [f"with {', '.join(asked)}"] if asked else []
         words += [f"({said[:60]})"] if said else []
         return " ".join([f"the provider answers {http.status}", *words])
@@ -129,10 +130,6 @@ def _end(reply: Reply) -> str:
     if reply.raises is not None:
         return "the client's code raises an exception"
     return f"the reply ends with `{reply.finish}`" if reply.finish else ""
-
-
-def _body(body: Any) -> str:
-    return body if isinstance(body, str) else json.dumps(body) if body else ""
 
 
 def _tool(tool: ScriptedTool | ToolAnswer) -> str:

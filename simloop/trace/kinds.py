@@ -173,17 +173,14 @@ def _why_stopped(entry: entries.StopRequested) -> str:
 
 def _why_left(entry: entries.LeftBehind) -> str:
     place = entry.place or "a place without code of the agent"
-    if entry.what == "session":
-        return f"The prompt ends here, and the {entry.name} opened at {place} was never closed."
-    if entry.what == "coroutine":
-        return f"{entry.name} is called at {place} without `await`, so it does not run."
-    if entry.what == "stop":
-        return f"The run was stopped, and the agent goes on at {place}."
-    if entry.what == "transaction":
-        return f"At {place}, {entry.name} of a database are left without a commit."
-    if entry.what == "exception":
-        return f"{entry.name} was raised at {place}, and no code of the agent looked at it."
-    return f"The prompt ends here, and a {entry.what} goes on at {place}; nobody awaits it."
+    ends, name = "The prompt ends here, and", entry.name
+    return {
+        "session": f"{ends} the {name} opened at {place} was never closed.",
+        "coroutine": f"{name} is called at {place} without `await`, so it does not run.",
+        "stop": f"The run was stopped, and the agent goes on at {place}.",
+        "transaction": f"At {place}, {name} of a database are left without a commit.",
+        "exception": f"{name} was raised at {place}, and no code of the agent looked at it.",
+    }.get(entry.what, f"{ends} a {entry.what} goes on at {place}; nobody awaits it.")
 
 
 def _says(label: str, text: str) -> Callable[[Any], Lines]:

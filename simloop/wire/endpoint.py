@@ -69,7 +69,7 @@ class Endpoint:
         ConnectionLost or TimedOut as the network would, and CancelledError after a stop.
         """
         found = self._found(request)
-        await self.port.turn(cleans_up=found is not None)
+        await self.port.turn(starts=found is None)  # a service may be asked to clean up
         try:
             opened = self._open(request, found)
             if isinstance(opened, HttpReply):
@@ -87,7 +87,7 @@ class Endpoint:
         if found is None or self.port.loop.busy:
             return run_blocking(self.answer(request))
         # Most services answer at once, and an event loop for it would take as long as the rest.
-        begin(self.port.turn(cleans_up=True))
+        begin(self.port.turn())
         try:
             opened = self._open(request, found)
             if isinstance(opened, HttpReply):

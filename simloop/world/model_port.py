@@ -122,7 +122,7 @@ class ModelPort(Struct, eq=False):
         model: str = "",
     ) -> Completion:
         """Send a request and return the whole reply. Raises ModelCallFailed if the call fails."""
-        await self.turn()
+        await self.turn(starts=True)
         stream = self.stream(
             messages, system_prompt=system_prompt, tools=tools, purpose=purpose, model=model
         )
@@ -284,7 +284,7 @@ class RecordedStream(Struct, eq=False):
 
     async def __anext__(self) -> Part:
         if self._stream is None and not self.ended:  # an agent that stops asks no model
-            await self._port.turn()
+            await self._port.turn(starts=True)
         while not self.ended:
             if (part := self.take()) is not None:
                 return part

@@ -259,7 +259,7 @@ class ToolsPort:
     behaviours: Mapping[str, ToolBehaviour] | None = None
     sites: chance.FaultSites | None = None
     specs: tuple[ToolSpec, ...] = ()
-    turn: Callable[[], Awaitable[None]] = no_turn
+    turn: Callable[..., Awaitable[None]] = no_turn
     server: ToolServer = field(default_factory=ToolServer)
     served: int = 0  # calls that came through a server
     own_tools: OwnTools = field(init=False)
@@ -275,7 +275,7 @@ class ToolsPort:
 
     async def run(self, call: ToolCall) -> ToolMessage:
         """Run one call and return its result for the model, an error result if it cannot run."""
-        await self.turn()
+        await self.turn(starts=True)
         call = ToolCall(writable(call.id), writable(call.name), writable(call.arguments))
         result = await self._run(call)
         await self.turn()

@@ -75,10 +75,10 @@ class UserPort:
     def stopped(self) -> bool:
         return self.cancellation.is_due
 
-    async def turn(self, *, cleans_up: bool = False) -> None:
+    async def turn(self, *, starts: bool = False) -> None:
         """Give tasks that are ready their turn. Raises CancelledError if the run is to end.
 
-        A stop that the caller has heard and swallowed is recorded, unless it may clean up so. An
+        A stop that the caller has heard and swallowed is recorded if it `starts` something more. An
         error of simloop ends the run too: code that has swallowed one must not go on. Code that
         swallows each CancelledError as well waits here, so that the event loop can end the run.
         """
@@ -86,7 +86,9 @@ class UserPort:
             await asyncio.sleep(0)
         stop = self.cancellation
         if self._recorder.error is not None or (not stop.closed and stop.is_due):
-            if not (cleans_up or self._goes_on) and _has_heard():
+            task, thread = asyncio.current_task(), thread_here()
+            has_heard = thread is not None and thread.has_heard
+            if starts and not self._goes_on and (has_heard or (task and task.cancelling())):
                 self._goes_on = True
                 self._recorder.record(entries.LeftBehind, "stop", "", callers_place())
             await self._refuse()
@@ -143,12 +145,6 @@ class UserPort:
 
 # Not a method of the port: the port has the cancellation, and with a way back, each run would leave
 # its world to the garbage collector.
-def _has_heard() -> bool:
-    """Return whether the calling code was cancelled already, where it waited."""
-    task, thread = asyncio.current_task(), thread_here()
-    return bool(task and task.cancelling()) or (thread is not None and thread.has_heard)
-
-
 def _record_stop(recorder: Recorder, signal: Signal) -> None:
     cause = _CAUSES.get(type(signal))
     if cause is not None:  # a hook that ends its run is not the user

@@ -34,6 +34,7 @@ from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
 from simloop.scenario.catalog import bundled_names, find_bundled
 from simloop.scenario.loader import load_scenario
+from simloop.scenario.schema import Queued
 from simloop.scenario.writing import content, scenario_text
 from simloop.trace import entries
 
@@ -216,6 +217,17 @@ def test_the_bounds_end_a_candidate_that_goes_on_forever_and_are_removed_at_last
     assert found.scenario.max_transitions is None
     assert asked.count(30) == 1  # without the call
     assert USUAL_REQUESTS not in asked
+
+
+def test_a_message_of_the_user_is_shortened_and_not_emptied() -> None:
+    async def takes(prompt: str, world: World) -> None:
+        await world.model.reply([UserMessage(prompt)])
+        assert not world.user.take()
+
+    queue = [Queued(say="And tell me of the weather there.", after="request")]
+    scenario = Scenario(prompt="Go.", model=[Reply(say="Yes.", times="always")], queue=queue)
+    found = shrunk(scenario, (), loop=takes)
+    assert [message.say for message in found.scenario.queue] == ["Go."]
 
 
 def test_it_names_its_loop_its_options_and_its_seed_by_itself() -> None:

@@ -94,6 +94,16 @@ def test_an_identifier_made_from_the_clock_tells_virtual_time() -> None:
     assert (made.time - 0x01B21DD213814000) * 100 == EPOCH_NS + 90_500_000_000
 
 
+@pytest.mark.parametrize("version", [6, 7])
+def test_the_newest_uuid_of_an_earlier_run_decides_nothing(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module draws less for an identifier of the same millisecond, or of an earlier one."""
+    newest = f"_last_timestamp_v{version}"
+    monkeypatch.setattr(uuid, newest, 10**15, raising=False)
+    assert in_seal(lambda: getattr(uuid, newest)) is None
+
+
 def test_the_names_of_temporary_files_are_those_of_the_run_alone() -> None:
     async def main() -> list[str]:
         names = []

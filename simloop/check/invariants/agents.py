@@ -35,6 +35,11 @@ _MISTAKES = {
     "AssertionError", "AttributeError", "IndexError", "JSONDecodeError", "KeyError", "NameError",
     "RecursionError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
 }  # fmt: skip
+_CONVERSIONS = tuple(f"ValueError: {each}" for each in (
+    "could not convert", "invalid literal", "not enough values", "too many values", "time data",
+    "Invalid isoformat", "Invalid format",
+))  # fmt: skip
+"""The words of Python for a text that is not as the code believes, such as the date of a header."""
 _SPENDING = (entries.Prompt, entries.Request, entries.ToolResult, entries.Ended)
 _FAILING = 25  # useless replies in a row
 _AGAIN = 2  # replies that call one tool, after which an agent may give it up
@@ -265,7 +270,8 @@ def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
         cause = cause.partition("): ")[2]
     expected = subject.expected
     may_fail = Outcome.FAILED in (expected.outcome, *(expected.outcomes or ()))
-    if may_fail or entry.outcome is not Outcome.FAILED or cause.partition(":")[0] not in _MISTAKES:
+    is_mistake = cause.partition(":")[0] in _MISTAKES or cause.startswith(_CONVERSIONS)
+    if may_fail or entry.outcome is not Outcome.FAILED or not is_mistake:
         return ""
     reply = subject.facts.reply
     calls = "" if reply is None else ", ".join(call.name for call in reply.calls)
@@ -414,9 +420,11 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
 def _can_be_retried(
     reply: ReceivedReply, policy: RetryPolicy | None, limits: Limits | DeclaredLimits
 ) -> bool:
-    if reply.fault is None or policy is None:
-        is_declared = limits.max_error_count < inf
-        return is_declared and reply.fault is not None and reply.fault.status in _OF_SERVERS
+    asked_ns = 0 if reply.fault is None else retry_after_ns(reply.fault, EPOCH_NS + reply.at_ns)
+    if reply.fault is None or (asked_ns or 0) > MINUTE_NS:  # nobody waits so long for an answer
+        return False
+    if policy is None:
+        return limits.max_error_count < inf and reply.fault.status in _OF_SERVERS
     if reply.fault.status in _HOPELESS:  # whatever its words are
         return False
     return policy.retryable(policy.classify(reply.fault))

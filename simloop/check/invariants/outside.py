@@ -7,18 +7,10 @@ from collections import Counter
 from itertools import chain
 from typing import Any
 
+from simloop.check.invariants import tools
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of
-from simloop.check.invariants.tools import (
-    BROKEN,
-    CHANGING,
-    SOON_NS,
-    changes,
-    changes_a_service,
-    described,
-    tells,
-)
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault, ToolMessage, json_value
 from simloop.trace.entries import (
@@ -75,7 +67,7 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
         else:
             sent[entry.number] = entry
             status = None if are_several(subject) else refused.get(_what(entry))
-            if status is not None and entry.method in CHANGING:
+            if status is not None and entry.method in tools.CHANGING:
                 what = f"{entry.method} {entry.service}{entry.path}"
                 return f"{what} is sent again as request {entry.number} after status {status}"
 
@@ -124,7 +116,7 @@ def keys_used_once(_: Subject) -> Watch:
         entry = yield
         first = made.setdefault((entry.service, entry.once), entry) if entry.once else entry
         if _what(first) != _what(entry):
-            return f"{described(entry)} has the Idempotency-Key of request {first.number}"
+            return f"{tools.described(entry)} has the Idempotency-Key of request {first.number}"
 
 
 @of_agents(
@@ -139,7 +131,7 @@ def changes_ended_before_their_answers(subject: Subject) -> Watch:
     while True:
         entry = yield
         if type(entry) is ServiceRequest:
-            if changes_a_service(entry, subject.mutating):
+            if tools.changes_a_service(entry, subject.mutating):
                 under_way[entry.number] = entry
         elif type(entry) is ServiceReply:
             under_way.pop(entry.request, None)
@@ -151,7 +143,7 @@ def changes_ended_before_their_answers(subject: Subject) -> Watch:
             if not is_late and subject.facts.running.keys() <= subject.results.keys():
                 first = min(under_way)
                 told = f"request {entry.number} tells the model of the result {texts[0]!r:.60}"
-                return f"{described(under_way[first])} is under way, and {told}"
+                return f"{tools.described(under_way[first])} is under way, and {told}"
             under_way = {}
 
 
@@ -169,7 +161,8 @@ def arguments_quoted_in_paths(subject: Subject, entry: ServiceRequest) -> str:
         for text in chain.from_iterable(each if type(each) is list else [each] for each in values):
             part = text.partition("#")[0] if isinstance(text, str) else ""
             if "?" in part and "://" not in part and f"/{part}" in entry.path:
-                return f"{described(entry)} has the text {text!r:.60} of call {call.id!r} as it is"
+                what = f"{tools.described(entry)} has the text {text!r:.60}"
+                return f"{what} of call {call.id!r} as it is"
     return ""
 
 
@@ -185,11 +178,11 @@ def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceReq
     named all that change.
     """
     if not isinstance(entry, ServiceRequest):
-        return changes(entry, subject.mutating or ())
+        return tools.changes(entry, subject.mutating or ())
     known, replies = subject.mutating or (), subject.facts.last_replies()
     names = {call.name for reply in replies for call in reply.calls}
     by_tool = bool(names) and names.issubset(known) and not any("://" in each for each in known)
-    return (by_tool and entry.method in CHANGING) or changes_a_service(entry, known)
+    return (by_tool and entry.method in tools.CHANGING) or tools.changes_a_service(entry, known)
 
 
 @of_agents(
@@ -200,11 +193,13 @@ def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceReq
 def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest) -> str:
     """The arguments may be cut off too, and a retry would call the tool again."""
     replies = subject.facts.last_replies()
-    broken = [each for each in replies if each.calls and each.is_closed and each.finish in BROKEN]
+    broken = [
+        each for each in replies if each.calls and each.is_closed and each.finish in tools.BROKEN
+    ]
     if not broken or len(broken) < len(replies) or not is_change(subject, entry):
         return ""
     why = "failed" if broken[0].finish is None else f"ended with {broken[0].finish}"
-    return f"{described(entry)} is sent, and the reply to request {broken[0].number} {why}"
+    return f"{tools.described(entry)} is sent, and the reply to request {broken[0].number} {why}"
 
 
 @of_agents(
@@ -281,7 +276,7 @@ def services_not_pressed(subject: Subject) -> Watch:
             asked = Fault("", headers=(("retry-after", reply.retry_after),))
             least_ns = retry_after_ns(asked, EPOCH_NS + reply.at_ns) or 0
             waited_ns = entry.at_ns - reply.at_ns
-            again = f"{described(entry)} is sent again as request {entry.number}"
+            again = f"{tools.described(entry)} is sent again as request {entry.number}"
             soon[what] = soon[what] + 1 if waited_ns < SECOND_NS else 0
             if soon[what] >= _TRIES:
                 return f"{again}: retry {soon[what]} in a row within a second"
@@ -325,7 +320,7 @@ def slow_programs_ended(subject: Subject) -> Watch:
                 given_up |= dict.fromkeys(running, texts[0])
         else:
             for number in [each for each in running if each in given_up]:
-                goes_on = f"{described(running[number])} goes on at the end of the run"
+                goes_on = f"{tools.described(running[number])} goes on at the end of the run"
                 told = given_up[number]
                 why = f"the model is told {told!r:.80}" if told else "the user has stopped it"
                 return f"{goes_on}, and {why}"
@@ -368,9 +363,11 @@ def failed_programs_told(subject: Subject) -> Watch:
                 entry.exit and entry.program in complaining
             )
             lost = "" if is_usual else f"its program {ended}"
-            if entry.exit and text and not tells(text):
+            if entry.exit and text and not tools.tells(text):
                 failed[text] = entry.exit
         elif type(entry) is Request:
+            calls = chain.from_iterable(map(calls_of, subject.facts.added))
+            names = {call.id: call.name for call in calls}
             for call_id, message in subject.results.items():
                 if status := failed.get(message.text.strip()):
                     return (
@@ -378,7 +375,7 @@ def failed_programs_told(subject: Subject) -> Watch:
                         f"and the program ended with exit status {status}"
                     )
                 if lost and len(subject.results) == 1 and not (
-                    message.is_error or tells(message.text)
+                    message.is_error or tools.tells(message.text, names.get(call_id, ""))
                 ):  # fmt: skip
                     return f"request {entry.number} has {message.text!r:.60}, and {lost}"
             failed.clear()
@@ -409,7 +406,7 @@ def failures_not_remembered(subject: Subject) -> Watch:
                 if message is not None and not has_begun and told.get(work) == message.text:
                     again = f"request {entry.number} answers call {call.id!r} with the same failure"
                     return f"{again}, {message.text!r:.80}, and no program has run"
-                if message is not None and has_failed and tells(message.text):
+                if message is not None and has_failed and tools.tells(message.text):
                     told[work] = message.text
             has_begun = has_failed = False
 
@@ -455,6 +452,6 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
         for start in [running.pop(each) for each in due if each in running]:
             later = [] if is_seen else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
             took_ns = min(later, default=entry.at_ns) - start.at_ns
-            if took_ns > most_ns + SOON_NS:
+            if took_ns > most_ns + tools.SOON_NS:
                 declared = f"the agent declares a tool_timeout of {clock(most_ns)}"
-                return f"{described(start)} takes {clock(took_ns)}, and {declared}"
+                return f"{tools.described(start)} takes {clock(took_ns)}, and {declared}"

@@ -202,6 +202,32 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
                 )
 
 
+@of_agents(
+    "An agent that drops a part of its conversation drops the oldest one.",
+    "BUGS.md E4, E9",
+    sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
+)
+def oldest_prompts_dropped(subject: Subject) -> Watch:
+    """Only the prompts of runs that were completed are judged, and no request for a summary."""
+    answered: list[str] = []
+    newest = ""
+    while True:
+        entry = yield
+        if type(entry) is entries.Prompt:
+            newest = entry.text
+        elif type(entry) is entries.Ended and entry.outcome is Outcome.COMPLETED:
+            answered.append(newest)
+        elif type(entry) is not entries.Request:
+            answered = []
+        elif answered and subject.facts.request is not None:
+            said = _of_user(subject.facts.request.messages)
+            kept = [text for text in answered if text in said]
+            is_lost = not any(answered[-1] in text for text in said)
+            if kept and is_lost and newest in said[-1]:
+                lacks = f"request {entry.number} lacks the prompt {answered[-1]!r:.80}"
+                return f"{lacks}, and has an older one: {kept[0]!r:.80}"
+
+
 def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     """Return whether an agent may shorten its conversation, or has asked for a summary of it."""
     asides = facts.asides.intersection(range(before.number, request.number))
@@ -245,15 +271,10 @@ def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:
 @invariant(
     "After a stop, the run sends no request and starts no tool.",
     "BUGS.md C9, D7, D10",
-    sees=[
-        entries.StopRequested,
-        entries.Prompt,
-        entries.Request,
-        entries.ToolStarted,
-        entries.LeftBehind,
-    ],
+    sees=[entries.StopRequested, entries.Prompt, entries.Request, entries.ToolStarted,
+          entries.LeftBehind],
     begins=[entries.StopRequested],
-)
+)  # fmt: skip
 def nothing_starts_after_stop(subject: Subject) -> Watch:
     """This holds during a reply, between two tools and in a backoff.
 
@@ -271,15 +292,13 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
             stop = None
         elif stop is None or (kind is entries.LeftBehind and entry.what != "stop"):
             continue
-        elif kind is not entries.ToolStarted or not _was_due(entry, stop):
+        elif kind is not entries.ToolStarted or not (
+            entry.in_thread or (entry.own and entry.at_ns == stop.at_ns)
+        ):
             what = f"request {entry.number} is sent" if kind is entries.Request else "a tool starts"
             if kind is entries.LeftBehind:
                 what = f"the agent goes on at {entry.place}"
             return f"{what} after the run was stopped ({stop.cause}, entry {stop.seq})"
-
-
-def _was_due(entry: entries.ToolStarted, stop: entries.StopRequested) -> bool:
-    return entry.in_thread or (entry.own and entry.at_ns == stop.at_ns)
 
 
 @invariant(

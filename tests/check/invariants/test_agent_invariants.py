@@ -164,6 +164,9 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (no_mistake_in_the_code,
      asked().ended(FAILED, message="Error: " + describe(ExceptionGroup("two", [KeyError("x")]))),
      "KeyError: 'x'"),
+    (no_mistake_in_the_code,
+     asked().ended(FAILED, message="Error: ValueError: could not convert string to float: 'soon'"),
+     "could not convert string to float: 'soon'"),
     (no_mistake_in_the_code, asked().replied("", "a").ended(FAILED, message="Error: KeyError: 'x'"),
      "KeyError: 'x' after a reply that calls look"),
 ]  # fmt: skip
@@ -192,6 +195,8 @@ GOOD = [
      .ended(),
     asked().failed(retry_after="9").after(9).request([GO]).replied("Done.").ended(text="Done."),
     asked().failed(401).ended(FAILED),
+    asked().failed(401).ended(FAILED, message="Error: ValueError: the key is wrong"),
+    asked().failed(503, retry_after="90").ended(FAILED),
     asked().queued("More.").replied("Done.").ended(FAILED),
     asked().failed(401).after(1).request([GO, UserMessage("Go on.")]).replied("Done.").ended(),
     looking(1).replied("Done.").ended(),

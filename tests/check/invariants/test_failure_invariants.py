@@ -162,6 +162,15 @@ def paying() -> Recording:
     return run.add(entries.ToolResult, "own-1", "pay", "Error: the bank is away", is_error=True)
 
 
+def cancelled() -> Recording:
+    """A tool named by a word that, in the result of another tool, tells of a failure."""
+    call = ToolCall("a", "cancel_order", "{}")
+    run = asked().call("a", name="cancel_order").finish()
+    run.add(entries.ServiceRequest, 1, BANK, "POST", "/b").add(entries.ServiceReply, 1, 503)
+    said_by_model = AssistantMessage("", (call,))
+    return run.request([GO, said_by_model, returned("a", "Order 7 is cancelled.")])
+
+
 def lost() -> Recording:
     run = asked().replied("", "a").add(entries.ServiceRequest, 1, "https://b.example", "GET", "/b")
     return run.add(entries.ServiceReply, 1, 0, "", "timed-out")
@@ -217,6 +226,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "and its program ended with 1"),
     (failed_programs_told, sent(booked(503), "It is done."), "request to a service has status 503"),
     (failed_programs_told, sent(lost(), "It is done."), "to a service failed: timed-out"),
+    (failed_programs_told, cancelled(), "request 2 has 'Order 7 is cancelled.', and its last"),
     (sent_result_matches_tool_result, sent(looked("seen by all of us"), "seen by"),
      "is cut to 'seen by'"),
     (sent_result_matches_tool_result, sent(looked('{"seen":[1,2]}'), '{"seen": [1'), "is cut to"),
@@ -286,6 +296,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (changes_committed,
      asked().stop().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3")),
     (failed_programs_told, sent(booked(404), "Nothing there")),
+    (failed_programs_told, sent(booked(503), "Order 7 is cancelled.")),
     (failed_programs_told, sent(lost().add(entries.ServiceReply, 1, 200), "It is done.")),
     (failed_programs_told, sent(lost().ended().prompt("More."), "It is done.")),
     (failed_programs_told, lost().request([GO, said("", "a", "b"), returned("a"), returned("b")])),

@@ -5,6 +5,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.user import (
     continued_answers_are_whole,
     conversation_kept_between_prompts,
+    oldest_prompts_dropped,
     queued_messages_delivered,
 )
 from simloop.messages import FinishReason, Outcome, Queue, UserMessage
@@ -66,6 +67,23 @@ BAD: list[tuple[Invariant, Recording, str]] = [
      asked().failed().ended(Outcome.FAILED).prompt("Next.").request([NEXT]).replied("Yes.").ended()
      .prompt("Last.").request([NEXT, YES, LAST]), "and request 2 has forgotten it"),
 ]  # fmt: skip
+
+
+def talked(*kept: UserMessage, outcome: Outcome = Outcome.COMPLETED) -> Recording:
+    """Three prompts, and the messages of the user in the request for the last one."""
+    run = asked().replied("Yes.").ended().prompt("Next.").request([GO, YES, NEXT])
+    return run.replied("No.").ended(outcome).prompt("Last.").request([*kept, LAST])
+
+
+def test_of_a_conversation_the_oldest_part_is_dropped() -> None:
+    (found,) = talked(GO).found(oldest_prompts_dropped)
+    assert found == "request 3 lacks the prompt 'Next.', and has an older one: 'Go.'"
+    summary = UserMessage("Before: Next.")
+    for right in (
+        talked(NEXT), talked(GO, NEXT), talked(), talked(GO, summary),
+        talked(GO, outcome=Outcome.FAILED),
+    ):  # fmt: skip
+        assert right.found(oldest_prompts_dropped) == []
 
 
 @pytest.mark.parametrize(("invariant", "run", "why"), BAD)
