@@ -378,7 +378,8 @@ class Search:
         if not self.calls:
             names = [*self._abilities.tools.names]
             for base in self.bases:
-                names += [*base.services, *(f"program {key.split()[0]}" for key in base.programs)]
+                commands = [key.split()[0] for key in base.programs if not key.startswith("*")]
+                names += [*base.services, *(f"program {each}" for each in commands)]
             self.calls = dict.fromkeys(names, 0)
         for entry in record:
             self.requests += type(entry) is Request

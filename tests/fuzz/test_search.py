@@ -1,10 +1,12 @@
+import subprocess
 from typing import Any, ClassVar
 
 import pytest
 import searching
+from offering import native
 from oracle.machines import limits_enforced
 
-from simloop import Reply, Scenario, ScenarioError, UserMessage, World
+from simloop import Program, Reply, Route, Scenario, ScenarioError, UserMessage, World
 from simloop.check.invariants.agents import agent_respects_its_limits
 from simloop.check.trial import Failure
 from simloop.fuzz.search import FoundFailures, Group, Search
@@ -251,3 +253,22 @@ def test_what_an_agent_keeps_for_the_next_user_becomes_a_world_of_two_users() ->
     assert then == Then(say=found.scenario.prompt, restart=True)
     alone = found.scenario.model_copy(update={"then": []})
     assert search.alone(alone, "adjacent-results") is None
+
+
+def test_a_search_counts_the_tools_services_and_programs_that_its_runs_reach() -> None:
+    async def agent(prompt: str, world: World) -> str:
+        subprocess.run(["git", "log"], capture_output=True, check=False)  # noqa: ASYNC221
+        return await native(prompt, world)
+
+    base = Scenario(
+        prompt="Go.",
+        services={"https://orders.example": [Route(get="/orders", json=[])]},
+        programs={"git log": Program(stdout="a"), "deploy *": Program(), "*": Program()},
+    )
+    search = Search(agent, scenarios=[base], seed=1)
+    list(search.run(runs=3))
+    reached = {name: count > 0 for name, count in search.calls.items()}
+    assert reached == {
+        "find": True, "cancel": True, "https://orders.example": False, "program git": True,
+        "program deploy": False,
+    }  # fmt: skip
