@@ -314,6 +314,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),
     (failures_not_remembered, probed(again=True)),
     (failures_not_remembered, probed("You have called it.", again=False)),
+    (failures_not_remembered, sent(printed("", 3), "exit status 3").replied("", "b")
+     .request([said("", "a"), returned("a", "exit status 3")])),
     (keys_used_once, keyed("k", "l")),
     (keys_used_once, keyed("", "")),
     (keys_used_once, keyed("k", "k", body="")),
