@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import pytest
 from builders import calls_tools
 from test_agents import ANSWERED, SLOW
+from wire import Heard, posted
 
 from simloop import (
     Expect,
@@ -106,26 +107,35 @@ async def swallows_in_a_task(prompt: str, world: World) -> str:
     return await asyncio.create_task(swallows_in_a_tool(prompt, world))
 
 
+async def swallows_and_asks_over_http(prompt: str) -> str:
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(60)
+    asked = posted({"model": "m", "messages": [{"role": "user", "content": prompt}]})
+    return (await Heard().listen(asked)).body.decode()
+
+
 async def obeys(prompt: str, world: World) -> str:
     await asyncio.sleep(60)
     return (await world.model.reply([UserMessage(prompt)])).message.text
 
 
 @pytest.mark.parametrize(
-    ("agent", "goes_on"),
+    ("agent", "places"),
     [
-        (swallows_in_a_tool, True),
-        (swallows_in_a_thread, True),
-        (swallows_in_a_task, True),
-        (obeys, False),
+        (swallows_in_a_tool, ["test_agents_ended.py"]),
+        (swallows_in_a_thread, ["test_agents_ended.py"]),
+        (swallows_in_a_task, ["test_agents_ended.py"]),
+        (swallows_and_asks_over_http, ["wire.py"]),
+        (obeys, []),
     ],
 )
-def test_the_trace_shows_where_an_agent_goes_on_after_a_stop(agent: Any, *, goes_on: bool) -> None:
+def test_the_trace_shows_where_an_agent_goes_on_after_a_stop(agent: Any, places: list[str]) -> None:
     scenario = Scenario(prompt="Go.", model=[ALWAYS], abort=Trigger(at="1s"))
     found = Simulation(scenario, loop=agent).run_unchecked()
     left = [each for each in found.trace.entries if type(each) is entries.LeftBehind]
-    assert [each.what for each in left] == ["stop"] * goes_on
-    assert all("test_agents_ended.py" in each.place for each in left)
+    assert [(each.what, each.place.partition(":")[0]) for each in left] == [
+        ("stop", place) for place in places
+    ]
     assert found.outcome is Outcome.ABORTED
 
 
