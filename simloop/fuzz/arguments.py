@@ -8,9 +8,9 @@ need not know every keyword. A schema may name itself, or ask for a billion item
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from math import ceil, floor, isfinite
 from typing import Any, TypeAlias
 
@@ -61,8 +61,8 @@ class Arguments:
     """The arguments of one tool. `known` has values by the names of arguments, the newest last.
 
     `form` is the number of one of `PLAIN_TEXTS`. `plain` is a valid object if one was found,
-    `edges` are further valid ones, and `broken` are objects that the schema refuses: a key is
-    missing, or has a value of another type.
+    `edges` are further valid ones, and `broken` are objects that the schema refuses: by turns a key
+    is missing, has a value of another type, or has one beyond its bounds.
     """
 
     def __init__(
@@ -76,8 +76,10 @@ class Arguments:
         plain = self._value(_joined({"type": "object"}, self._resolved(schema)), "", 0)
         self.plain: dict[str, Any] = plain if isinstance(plain, dict) else {}
         is_valid = self.is_valid = self._validator.is_valid
-        self.edges = [*filter(is_valid, islice(self._edges(), _MOST))]
-        self.broken = [each for each in islice(self._broken(), _MOST) if not is_valid(each)]
+        tried = [*islice(self._of_object(schema, self.plain, 0), _MOST)]
+        beyond = [each for each in tried if not is_valid(each)]
+        self.edges = [*filter(is_valid, (*tried, *self._lacking(), {**self.plain, _EXTRA: True}))]
+        self.broken = [each for each in islice(self._broken(beyond), _MOST) if not is_valid(each)]
         if self.edges and not is_valid(self.plain):
             self.plain = self.edges.pop(0)
 
@@ -86,11 +88,9 @@ class Arguments:
         place = n % (len(self.edges) + 1)
         return self.edges[place - 1] if place else self.plain
 
-    def _edges(self) -> Iterator[dict[str, Any]]:
-        yield from self._of_object(self._root, self.plain, 0)
-        for name in self.plain:
-            yield {key: value for key, value in self.plain.items() if key != name}
-        yield {**self.plain, _EXTRA: True}
+    def _lacking(self) -> list[dict[str, Any]]:
+        names = [*self.plain]
+        return [{each: self.plain[each] for each in names if each != name} for name in names]
 
     def _of_object(
         self, schema: Schema, plain: Mapping[str, Any], depth: int
@@ -106,14 +106,15 @@ class Arguments:
                 if place < len(values) and values[place] != plain.get(name, _NONE):
                     yield {**plain, name: values[place]}
 
-    def _broken(self) -> Iterator[Any]:
-        for name in self.plain:
-            yield {key: other for key, other in self.plain.items() if key != name}
-        for name, value in self.plain.items():
-            yield {**self.plain, name: 17 if isinstance(value, str) else "seventeen"}
-            yield {**self.plain, name: None}
-            if isinstance(value, str):  # no word of an `enum`, and no text of a pattern
-                yield {**self.plain, name: f"no {value}"}
+    def _broken(self, beyond: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        def each_with(change: Callable[[Any], Any]) -> list[dict[str, Any]]:
+            return [{**self.plain, name: change(value)} for name, value in self.plain.items()]
+
+        other_types = each_with(lambda value: 17 if isinstance(value, str) else "seventeen")
+        # No word of an `enum`, and no text of a pattern.
+        other_words = each_with(lambda value: f"no {value}" if isinstance(value, str) else None)
+        kinds = self._lacking(), other_types, beyond, other_words, each_with(lambda _: None)
+        yield from (each for turn in zip_longest(*kinds) for each in turn if each is not None)
         yield {**self.plain, _EXTRA: True}
 
     def _candidates(self, schema: Any, name: str, depth: int) -> Iterator[Any]:

@@ -278,7 +278,7 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         yield Circumstance(f"ids {ids}", _inserted({"call": several, "ids": ids}), is_breach=True)
     for tool in offer.first:
         arguments = offer.tools[tool]
-        chosen = [("broken", each) for each in arguments.broken[:4]]
+        chosen = [("broken", each) for each in arguments.broken[:6]]
         # The last of many has a further key, which no schema forbids.
         chosen += [("edge", each) for each in (*arguments.edges[:7], *arguments.edges[7:][-1:])]
         for number, (what, each) in enumerate(chosen):

@@ -207,7 +207,7 @@ def test_the_calls_of_worlds_have_arguments_by_numbers() -> None:
     assert tools.call(0, 0) == tools.call(2, 0) == FOUND[0]
     assert tools.call(1, 2) == FOUND[1], "every other one is plain"
     assert tools.arguments(0, 1) == offer.tools["find"].edges[0]
-    assert [tools.broken(1, n) for n in range(3)] == [{}, {"order_id": 17}, {"order_id": None}]
+    assert [tools.broken(1, n) for n in range(3)] == [{}, {"order_id": 17}, {"order_id": ""}]
     assert Offered({}).call(3, 1) == {"nonesuch": {}}
     assert Offered({}).broken(0, 0) == {}
 

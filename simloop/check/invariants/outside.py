@@ -402,13 +402,14 @@ def failures_not_remembered(subject: Subject) -> Watch:
             has_failed = has_failed or entry.exit != 0
         else:
             is_new = subject.facts.goes_on and not has_begun  # a shortened history tells it again
-            for call in [call for message in subject.facts.added for call in calls_of(message)]:
+            calls = [call for message in subject.facts.added for call in calls_of(message)]
+            for call in calls:
                 message, work = subject.results.get(call.id), (call.name, call.arguments)
                 if message is not None and is_new and told.get(work) == message.text:
                     again = f"request {entry.number} answers call {call.id!r} with the same failure"
                     return f"{again}, {message.text!r:.80}, and no program has run"
-                if message is not None and has_failed and tools.tells(message.text):
-                    told[work] = message.text
+                if message and has_failed and len(calls) == 1 and tools.tells(message.text):
+                    told[work] = message.text  # of the program: no other call has failed
             has_begun = has_failed = False
 
 

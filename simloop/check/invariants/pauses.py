@@ -115,9 +115,10 @@ def _refuses(entry: entries.Input) -> bool:
 @of_agents(
     "An answer of the user reaches the call that asked for it.",
     "BUGS.md D9; langgraph #6533",
-    sees=[*_ENDS, entries.Input, entries.ToolCall, entries.ToolStarted, MainRequest, entries.Ended],
-    begins=[entries.ToolCall, entries.Input],
-)
+    sees=[*_ENDS, entries.StopRequested, entries.Input, entries.ToolCall, entries.ToolStarted,
+          MainRequest, entries.Ended],
+    begins=[entries.ToolCall, entries.Input, entries.StopRequested],
+)  # fmt: skip
 def answers_reach_their_calls(subject: Subject) -> Watch:
     """Shown by a line for another tool or two questions, an answer in another result, or a tool.
 
@@ -129,16 +130,19 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
     earlier: set[str] = set()  # the calls before the newest pause
     answers: dict[str, str] = {}
     question = ""
+    is_stopped = False  # once: its question may stay on the screen
     while True:
         entry = yield
         kind = type(entry)
-        if kind is entries.Input:
+        if kind is entries.StopRequested:
+            is_stopped = True
+        elif kind is entries.Input:
             if entry.asked_by and entry.read_by and entry.asked_by != entry.read_by:
                 return (
                     f"the tool of call {entry.asked_by!r} asks {entry.prompt!r:.80}, "
                     f"and that of call {entry.read_by!r} reads the answer"
                 )
-            if len(_CHOICE(entry.prompt)) > 1:
+            if len(_CHOICE(entry.prompt)) > 1 and not is_stopped:
                 return f"the user is asked {entry.prompt!r:.120}, and one line cannot answer both"
         elif kind is entries.ToolCall:
             made[entry.call_id] = entry

@@ -26,6 +26,7 @@ from simloop.messages import (
     AssistantMessage,
     FinishReason,
     Message,
+    Outcome,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -284,15 +285,23 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     "What a summary takes the place of is in the request for it: the words of the user, and the "
     "summary before.",
     "BUGS.md B9, B10",
-    sees=[entries.Prompt, entries.Queued, entries.Request],
+    sees=[entries.Prompt, entries.Queued, entries.Ended, entries.Request],
 )
 def summaries_lose_nothing(subject: Subject) -> Watch:
-    """A message may also stand beside the summary. Long ones may be cut."""
-    facts, summary, said = subject.facts, "", list[str]()
+    """A message may also stand beside the summary. Long ones may be cut.
+
+    The words of a run that is not completed may go with it.
+    """
+    facts, summary, said, before_run = subject.facts, "", list[str](), 0
     asked: SentRequest | None = None
     newest: SentRequest | None = None
     while True:
         entry = yield
+        if type(entry) is entries.Ended:
+            if entry.outcome is not Outcome.COMPLETED:
+                del said[before_run:]
+            before_run = len(said)
+            continue
         if type(entry) is not entries.Request:
             said.append(entry.text)
             continue

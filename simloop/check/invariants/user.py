@@ -146,7 +146,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 
     An agent may shorten a long conversation, so only short ones are judged.
     """
-    facts, is_first, completed = subject.facts, False, False
+    facts, is_first, completed, answered = subject.facts, False, False, False
     kept: int | None = None
     forgot: int | None = None
     prompts = set[str]()  # those before the newest
@@ -155,6 +155,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
         entry = yield
         if type(entry) is entries.Ended:
             completed = entry.outcome is Outcome.COMPLETED
+            answered = answered or completed
         elif type(entry) is entries.Restarted:
             completed = False
         elif type(entry) is entries.Prompt:
@@ -180,7 +181,8 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             if old.isdisjoint(request.messages) and not has_answer:
                 newest = _of_user(request.messages[-1:])
                 if not any(each.text and each.text in text for text in newest for each in old):
-                    forgot = entry.number
+                    # What a first prompt left may go with its failure.
+                    forgot = entry.number if answered else None
                     if subject.is_instance and completed and answer is not None:
                         return (
                             f"request {forgot} has nothing of the conversation before its prompt, "

@@ -124,7 +124,7 @@ def _read(body: JsonObject, thoughts: Container[object], *, asks_size: bool) -> 
     _check_calls(given)
     if payload.object_at(body, "thinking", "").get("type") == "enabled":
         _check_thoughts(given, thoughts)
-    tools = payload.tools_of(body, (None, "custom"), "input_schema")
+    tools, forced = payload.chosen(body, payload.tools_of(body, (None, "custom"), "input_schema"))
     config = payload.object_at(body, "output_config", "")
     form = payload.object_at(config, "format", "output_config")
     form = form or payload.object_at(body, "output_format", "")  # of the beta API
@@ -132,7 +132,7 @@ def _read(body: JsonObject, thoughts: Container[object], *, asks_size: bool) -> 
         model, "\n\n".join(text for text in system if text), tuple(messages), tools,
         streams=bool(body.get("stream")), size_reply='{"input_tokens": %d}' if asks_size else "",
         output=payload.output_of(form, "output_config.format", is_strict=True)
-        or payload.forced_tool(body.get("tool_choice"), tools),
+        or forced,
     )  # fmt: skip
 
 

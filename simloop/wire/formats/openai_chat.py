@@ -65,13 +65,15 @@ class OpenAIChat(OpenAIFormat):
             raise WrongRequest("n", words, is_limit=True)
         system, messages = _read_messages(body)
         form = payload.object_at(body, "response_format", "")
-        tools = tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools"))
+        tools, forced = payload.chosen(
+            body, tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools"))
+        )
         stream_options = payload.object_at(body, "stream_options", "")
         return WireRequest(
             payload.model_of(body), system, messages, tools, streams=bool(body.get("stream")),
             reports_usage=bool(stream_options.get("include_usage")),
             output=payload.output_of(form, "response_format")
-            or payload.forced_tool(body.get("tool_choice"), tools),
+            or forced,
         )  # fmt: skip
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ChatEncoder":

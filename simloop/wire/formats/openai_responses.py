@@ -47,7 +47,9 @@ class OpenAIResponses(OpenAIFormat):
         for index, item in enumerate(turn.given):
             reader.read(item, f"input[{index}]")
         system, messages = reader.conversation([instructions] if instructions else [])
-        tools = payload.tools_of(body, ("function", "custom"), "parameters")
+        tools, forced = payload.chosen(
+            body, payload.tools_of(body, ("function", "custom"), "parameters")
+        )
         text = payload.object_at(body, "text", "")
         size = '{"object": "response.input_tokens", "input_tokens": %d}'
         return _ResponsesRequest(
@@ -55,7 +57,7 @@ class OpenAIResponses(OpenAIFormat):
             turn=turn._replace(reader=reader),
             size_reply=size if request.path.endswith("/input_tokens") else "",
             output=payload.output_of(payload.object_at(text, "format", "text"), "text.format")
-            or payload.forced_tool(body.get("tool_choice"), tools),
+            or forced,
         )  # fmt: skip
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ResponseEncoder":

@@ -184,12 +184,17 @@ def output_of(form: JsonObject, key: str, *, is_strict: bool = False) -> Structu
     return StructuredOutput(msgspec.Raw(schema.encode()), is_strict)
 
 
-def forced_tool(choice: Any, tools: Iterable[ToolSpec]) -> StructuredOutput | None:
-    """Return the arguments of the tool that a request forces the model to call, if it names one."""
-    given = choice if isinstance(choice, dict) else {}
+def chosen(
+    body: JsonObject, tools: tuple[ToolSpec, ...]
+) -> tuple[tuple[ToolSpec, ...], StructuredOutput | None]:
+    """Return the tools that a request lets the model call, and the arguments of one it forces."""
+    choice = body.get("tool_choice")
+    given = choice if isinstance(choice, dict) else {"type": choice}
+    if given.get("type") == "none":
+        return (), None
     given = given["function"] if isinstance(given.get("function"), dict) else given
     found = next((each for each in tools if each.name == given.get("name")), None)
-    return None if found is None else StructuredOutput(found.parameters, tool=found.name)
+    return tools, None if found is None else StructuredOutput(found.parameters, tool=found.name)
 
 
 def tools_of(body: JsonObject, own: Collection[str | None], schema: str) -> tuple[ToolSpec, ...]:

@@ -119,6 +119,14 @@ def probed(text: str = "exit status 3", *, again: bool) -> Recording:
     return run.request([*before, said("", "b"), returned("b", text)])
 
 
+def refused_beside(text: str) -> Recording:
+    """A call is refused beside one whose program fails, and again when it comes alone."""
+    run = asked().replied("", "a", "b").add(entries.ProgramStarted, 1, ("pytest",))
+    both = [said("", "a", "b"), returned("a", "exit status 3"), returned("b", text)]
+    run.add(entries.ProgramEnded, 1, 3).request([GO, *both]).replied("", "c")
+    return run.request([GO, *both, said("", "c"), returned("c", text)])
+
+
 def under_way(text: str, *, ends: bool = False) -> Recording:
     """A change that a service has not answered when the model is told of it."""
     run = asked().replied("", "a").add(entries.ServiceRequest, 1, BANK, "POST", "/b", "{}")
@@ -316,6 +324,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failures_not_remembered, probed("You have called it.", again=False)),
     (failures_not_remembered, sent(printed("", 3), "exit status 3").replied("", "b")
      .request([said("", "a"), returned("a", "exit status 3")])),
+    (failures_not_remembered, refused_beside("Error: '' is no valid name")),
     (keys_used_once, keyed("k", "l")),
     (keys_used_once, keyed("", "")),
     (keys_used_once, keyed("k", "k", body="")),

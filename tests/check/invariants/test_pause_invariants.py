@@ -13,7 +13,7 @@ from simloop.check.invariants.pauses import (
 )
 from simloop.check.invariants.requests import newest_user_message_sent
 from simloop.check.invariants.subject import Subject
-from simloop.messages import Message, UserMessage
+from simloop.messages import Message, Outcome, UserMessage
 from simloop.strategies import check
 from simloop.trace.entries import Input, Restarted
 
@@ -118,6 +118,8 @@ RIGHT = {
     "the answer is in both": answered(
         returned("a", "Not that one."), returned("b", "Not that one.")
     ),
+    "the question before a stop is still on the screen": Recording().prompt().request([GO]).stop()
+    .ended(Outcome.ABORTED).prompt("Next.").add(Input, "y", "Look? [y/N] Look? [y/N] "),
     "a short answer": asked().ended(text="Look at a.txt?").prompt("no")
     .request([GO, CALLS, returned("a", "seen"), returned("b", "nothing")]),
     "a question about both": asked().ended(text="Look at a.txt and b.txt?").prompt("Not b.txt.")

@@ -122,7 +122,9 @@ class Gardener:
         messages = (await self.graph.aget_state(self.config)).values.get("messages", [])
         said = {each.tool_call_id: each for each in messages if isinstance(each, ToolMessage)}
         replies = [each for each in messages if isinstance(each, AIMessage)]
-        ids = [call["id"] for call in replies[-1].tool_calls] if replies else []
+        last = replies[-1:]
+        calls = [call for each in last for call in (*each.tool_calls, *each.invalid_tool_calls)]
+        ids = [call["id"] for call in calls]
         if not said.keys() >= set(ids):
             results = [
                 said.get(each) or ToolMessage("Error: stopped", tool_call_id=each, status="error")

@@ -94,6 +94,20 @@ def test_the_object_that_a_request_asks_for_is_read(name: str) -> None:
         assert (found and (bytes(found.schema), found.is_strict, found.tool)) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "choice"),
+    [
+        ("openai-chat", "none"),
+        ("openai-responses", "none"),
+        ("anthropic-messages", {"type": "none"}),
+    ],
+)
+def test_tools_that_the_model_may_not_call_are_left_out(name: str, choice: Any) -> None:
+    body, _ = CASES[name].tools
+    found = FORMATS[name].read(sent({**body, "tool_choice": choice}, name))
+    assert (found.tools, found.output) == ((), None)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_stream_and_its_usage_are_asked_for(name: str) -> None:
     for body, streams, reports_usage in CASES[name].streams:
