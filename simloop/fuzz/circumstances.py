@@ -134,8 +134,9 @@ def _failures() -> Iterator[Circumstance]:
             yield Circumstance(fault.name, act, fault.is_breach, "stall" in fault.keys)
     for status in (429, 503):
         for wait in faults.WAITS[1:]:
-            keys = {"http": {"status": status, **wait}}
-            yield Circumstance(f"http {status} {wait}", _inserted(keys))
+            act = _inserted({"http": {"status": status, **wait}})
+            act = _first(act) if "2026" in str(wait) else act  # a date is over soon
+            yield Circumstance(f"http {status} {wait}", act)
     waits = _inserted({"http": {"status": 429, "retry_after": "45s"}})
     yield Circumstance("a wait, then nothing", _both(_inserted({"finish": "stop"}), waits))
     for body in faults.BODIES[1:]:

@@ -283,8 +283,8 @@ class _Spent:
 
     `unsure` is the number of further failures, which may count as errors or not, and `results`
     that of the tool results since the newest request. `failing` counts the requests in a row that
-    tell of a failed tool. `aside` counts the requests without tools, for a summary perhaps, amid
-    those that offer some: an agent may count them as steps, or not.
+    tell of a failed tool. `aside` counts the requests without tools, for a summary perhaps, before
+    one that offers some: an agent may count them as steps, or not.
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -303,11 +303,11 @@ class _Spent:
         elif type(entry) is entries.Request:
             self.failing = self.failing + 1 if self.has_failed else 0
             self.results, self.has_failed = 0, False
+            self.offers |= bool(self.facts.request and self.facts.request.tools)
             if self.offers and self.facts.previous and not self.facts.previous.tools:
                 self.aside += 1
             else:
                 self._add(reply_before(self.facts, entry), retried=not self.facts.added)
-            self.offers |= bool(self.facts.request and self.facts.request.tools)
         elif type(entry) is entries.Ended:
             self._add(self.facts.reply, retried=True)
 

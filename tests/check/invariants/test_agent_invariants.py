@@ -180,6 +180,7 @@ def test_an_agent_that_does_what_no_agent_should_is_found(
     assert why in found
 
 
+NEXT: list[Message] = [GO, said("Yes."), UserMessage("Next.")]
 LOOKED: list[Message] = [GO, said("", "a"), UserMessage("seen")]
 GOOD = [
     # A policy may count the failures since the last useful reply.
@@ -188,6 +189,11 @@ GOOD = [
     asked().replied("Done.").add(LeftBehind, "task", "tick", "mine.py:3 in tick").ended(),
     asked().replied("Done.").ended(FAILED, message="Error: Recursion limit of 25 reached"),
     asked().stop().add(LeftBehind, "exception", "KeyError: 'id'", "mine.py:3 in log"),
+    # A request for a summary is no step, also before the first one that offers tools.
+    asked().replied("Yes.").ended(text="Yes.").prompt("Next.")
+     .request([GO, said("Yes."), UserMessage("Sum up.")], tools=[]).finish()
+     .request([*NEXT]).replied("", "a").started("a").result("a")
+     .request([*NEXT, said("", "a"), returned("a")]).replied("Done.").ended(text="Done."),
     # A failed summary counts, too.
     asked().replied("", "a").started("a").result("a").request([UserMessage("Sum up.")], tools=[])
      .failed().request(LOOKED).failed().after(2).request(LOOKED).replied("Done.").ended(),
