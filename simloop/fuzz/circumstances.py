@@ -506,6 +506,7 @@ _FULL = TokenUsage(input=180_000, output=9_000)
 _SUMMARIES: Mapping[str, Mapping[str, Any]] = {
     ", a summary that fails": {"http": {"status": 500}},
     ", an empty summary": {"finish": "stop"},
+    ", a summary that is cut off": {"say": "The user has ask", "finish": "length"},
     "": {"say": "In short."},
 }
 
@@ -515,6 +516,7 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
 
     An agent asks for a summary without its tools.
     """
+    is_whole = keys.keys() == {"say"}
 
     def act(draft: WorldDraft, _: int) -> None:
         calls: Any = (
@@ -522,9 +524,9 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
         )
         draft.insert(0, Reply(say=["some words " * 3_000], **calls, usage=_FULL, times=2))
         if calls and not draft.offer.answers:
-            first = [Reply(when=When(tools=[]), say="At first.", times=1)] if "say" in keys else []
+            first = [Reply(when=When(tools=[]), say="At first.", times=1)] if is_whole else []
             draft.rules += [*first, Reply(when=When(tools=[]), **keys, times="always")]
-        if "say" not in keys:
+        if not is_whole:
             said_by_all = {"replies": [Reply(**keys, times="always")]}
             parties = draft.get("models").items()
             draft.keys["models"] = {

@@ -231,8 +231,9 @@ def prompt_and_tools_kept(subject: Subject) -> Watch:
 
 
 @of_agents(
-    "A history is not replaced by the words of a failed model call, or by an empty summary.",
-    "BUGS.md B1, B10, B18",
+    "A history is not replaced by the words of a failed model call, or by a summary that is empty "
+    "or cut off.",
+    "BUGS.md B1, B10, B18; pi #7048",
     sees=[entries.Prompt, entries.Queued, entries.Request],
 )
 def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
@@ -267,11 +268,13 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
             new.append(UserMessage(request.system_prompt))
         fault = reply.fault
         signs = () if fault is None else (str(fault.status or fault.code), fault.message)
+        is_cut = reply.finish is FinishReason.LENGTH
+        signs = (reply.text.strip(),) if is_cut else signs
         is_told = any(sign in each.text for each in new for sign in signs if sign)
         is_empty = reply.finish is not None and not (reply.text.strip() or reply.calls)
         if new and (is_told or is_empty):
             if len(known.difference(request.messages)) > _LOST:
-                why = "failed" if is_told else "has no words"
+                why = "is cut off" if is_cut else "failed" if is_told else "has no words"
                 text = new[0].text
                 return f"request {entry.number} has {text!r:.80} for its history: the summary {why}"
             told += new

@@ -184,8 +184,12 @@ def lost() -> Recording:
     return run.add(entries.ServiceReply, 1, 0, "", "timed-out")
 
 
-def summed(history: list[Message], *, fails: bool = False, words: str = "") -> Recording:
+def summed(
+    history: list[Message], *, fails: bool = False, words: str = "", cut: str = ""
+) -> Recording:
     run = asked().replied("", "a").request(SUMMED[:3]).replied("", "b").request(SUMMED, tools=[])
+    if cut:
+        return run.text(cut).finish(FinishReason.LENGTH).request(history)
     run = run.failed(503) if fails else run.replied(words)
     return run.request(history)
 
@@ -272,6 +276,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (no_failure_in_place_of_the_history,
      summed([FAILED, GO], fails=True), "the summary failed"),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: "), GO]), "has no words"),
+    (no_failure_in_place_of_the_history, summed([UserMessage("Before: In sh"), GO], cut="In sh"),
+     "has 'Before: In sh' for its history: the summary is cut off"),
     (no_failure_in_place_of_the_history,
      summed([FAILED, *SUMMED[1:5]], fails=True).request([FAILED, *SUMMED[1:]], tools=[]).failed(503)
      .request([FAILED, GO]), "request 6 has 'Before: error 503' for its history"),
@@ -354,6 +360,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (no_failure_in_place_of_the_history, forgotten(UserMessage("In short."), words="In short.")),
     (no_failure_in_place_of_the_history, summed([FAILED, *SUMMED[1:5]], fails=True)),
     (no_failure_in_place_of_the_history, summed([GO, *SUMMED[3:5]])),
+    (no_failure_in_place_of_the_history, summed([*SUMMED[:5], GO], cut="In sh")),
     (conversation_kept_between_prompts, again(GO, AssistantMessage("Done."))),
     (conversation_kept_between_prompts, again(text="")),
 ]  # fmt: skip
