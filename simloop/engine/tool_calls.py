@@ -213,13 +213,10 @@ class ToolCalls:
         return _wrong(wrong) if wrong else ReadyCall(index, call, tool, arguments, shown)
 
     async def _guard(self, ready: ReadyCall) -> ReadyCall | ToolResult:
-        """Run the hooks before a call. Return it with its arguments after them, or its result.
-
-        Tasks that are ready get a turn first: after an abort the call does not run.
-        """
+        """Run the hooks before a call. Return it with its arguments after them, or its result."""
         index, call, tool = ready.place, ready.call, ready.tool
         self._recorder.record(entries.CallBegun, call.id)
-        if self._loop.busy:
+        if self._loop.busy:  # after an abort the call does not run
             await asyncio.sleep(0)
         if hooks := self._hooks.before_tool_call:
             given = BeforeToolCall(call, ready.arguments)

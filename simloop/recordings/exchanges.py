@@ -151,10 +151,7 @@ def keys_of_reply(form: WireFormat, whole: Mapping[str, Any], status: int) -> _T
 
 
 def whole_reply(form: WireFormat, text: str) -> Mapping[str, Any] | None:
-    """Return the JSON of a reply, or the reply that its events make; None if it is neither.
-
-    Raises WrongRequest for events that are none of the format.
-    """
+    """Return the JSON of a reply, or what its events make, if it is one. Raises WrongRequest."""
     value = json_value(text)
     if isinstance(value, dict):
         return value
@@ -233,10 +230,8 @@ class _Conversation(Struct):
     reply: dict[str, Any] = {}  # of a failed call
 
     def added(self, request: Request) -> list[dict[str, Any]] | None:
-        """Return what a request adds, if it goes on from the last one, or asks the same again.
-
-        Some tracers leave out the text of a reply that has calls.
-        """
+        """Return what a request adds, if it goes on from the last one, or asks the same again."""
+        # Some tracers leave out the text of a reply that has calls.
         added, without = self.sent.added(request.messages), {"call": self.reply.get("call")}
         return None if added and self.reply and added[0] not in (self.reply, without) else added
 
@@ -274,10 +269,7 @@ def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
 def _shown(
     known: _Conversation, call: ModelCall, request: Request, added: list[dict[str, Any]] | None
 ) -> Iterator[Record]:
-    """Yield what a request shows that the one before it did not.
-
-    The first one may show replies to its last prompt, whose own requests were not recorded.
-    """
+    """Yield what a request shows that the one before it did not."""
     sent = len(request.messages)
     is_first, shared = not known.sent.keys, sent
     if is_first:  # what comes before its last prompt is history
@@ -289,7 +281,7 @@ def _shown(
     if shared == sent and is_over and added != []:
         shared -= isinstance(request.messages[-1], UserMessage)  # shortened between two runs
     for place, message in enumerate(request.messages[shared:], shared):
-        if isinstance(message, AssistantMessage) and is_first:
+        if isinstance(message, AssistantMessage) and is_first:  # whose request was not recorded
             keys = reply_keys(message, usual_finish(message), None)
             asked = msgspec.structs.replace(request, messages=request.messages[:place])
             yield ModelCall(keys, message, asked, known.name)

@@ -473,12 +473,10 @@ def kept_limits(machine: Machine) -> dict[str, int]:
 
 
 def check_limits(loop: GivenLoop, machine: Machine, limits: Limits) -> None:
-    """Raise ScenarioError if the machine of a loop of the user's own does not keep the `limits`.
-
-    A ready-made machine is known to keep only the limits that it shows.
-    """
+    """Raise ScenarioError if the machine of a loop of the user's own does not keep the `limits`."""
     if not is_own(loop):
         return
+    # A ready-made machine is known to keep only the limits that it shows.
     kept, silent = kept_limits(machine), Limits() if is_made(found(loop)) else limits
     for limit in OF_LOOPS:
         wanted = getattr(limits, limit)

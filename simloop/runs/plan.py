@@ -403,14 +403,11 @@ async def _pause(takes_ns: int, *, hangs: bool) -> None:
 
 
 def scripted_tools(scenario: Scenario, *, has_answers: bool = False) -> dict[str, Tool]:
-    """Return the scenario's tools by name, without those over its files.
-
-    A tool with `answers` counts its calls, so that each run needs it anew.
-    """
+    """Return the scenario's tools by name, without those over its files."""
     return {
         name: scripted_tool(name, spec)
         for name, spec in scenario.tools.items()
-        if spec.answers or not has_answers
+        if spec.answers or not has_answers  # they count their calls: each run needs new ones
     }
 
 

@@ -24,10 +24,7 @@ _OVER: Any = object()
 
 
 class Exchange:
-    """A request that was sent, and the reply whose course is given.
-
-    `unreachable` is called when it is known that no connection is made.
-    """
+    """A request that was sent, and its reply. `unreachable` is called if no connection is made."""
 
     def __init__(
         self, course: http.ReplyCourse, sent: http.HttpRequest, unreachable: Callable[[], object]
