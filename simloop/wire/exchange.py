@@ -129,7 +129,9 @@ class ModelCourse(http.ReplyCourse):
                     raise http.ConnectionRefused if self.is_unreachable else http.ConnectionLost
                 has_status = part.fault.status is not msgspec.UNSET or self.stream.raised
                 if not self.has_begun and (not streams or has_status):
-                    yield from self._failed(part)
+                    failed = form.error(part, self.stamp)
+                    yield http.Head(failed.status, failed.headers)
+                    yield failed.body.data or b""
                     return
             if not streams:
                 parts.append(part)
@@ -166,11 +168,6 @@ class ModelCourse(http.ReplyCourse):
             raise http.TimedOut("read", self.sent.read_timeout_s or 0)
         is_lost = failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
         return is_lost or self.is_unreachable
-
-    def _failed(self, failure: StreamError) -> Iterator[http.Head | bytes]:
-        reply = self.form.error(failure, self.stamp)
-        yield http.Head(reply.status, reply.headers)
-        yield reply.body.data or b""
 
 
 class ReplyBody(http.HttpBody):

@@ -248,12 +248,8 @@ def _delta(block: replies.ReplyBlock, piece: str) -> JsonObject:
 
 
 def _metadata(finish: values.Finish) -> dict[str, Any]:
-    usage = finish.usage or values.Usage()
-    counts = {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "totalTokens": usage.input_tokens + usage.output_tokens,
-    }
+    usage, names = finish.usage or values.Usage(), ("inputTokens", "outputTokens", "totalTokens")
+    counts = payload.counts_of(usage, *names)
     return {"usage": counts, "metrics": {"latencyMs": 1}}
 
 
