@@ -39,17 +39,14 @@ _Told = tuple[Mapping[str, Any], AssistantMessage | None]
 
 
 class HttpExchange(Struct):
-    """A request and its answer, whose body is decoded. `status` 0 is a connection that was lost.
-
-    `wait_ns` is the time to the first byte, where the recording has it.
-    """
+    """A request and its answer, whose body is decoded. `status` 0 is a connection that was lost."""
 
     request: HttpRequest
     status: int
     headers: Headers
     body: bytes
     began_ns: int | None = None
-    wait_ns: int | None = None
+    wait_ns: int | None = None  # to the first byte, where the recording has it
     took_ns: int | None = None
 
 

@@ -149,15 +149,11 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class _Spec(Struct, frozen=True, kw_only=True):
-    """The loop that a scenario and its caller specify, before any of its code is loaded.
-
-    `options` are those of a bundled design, or the arguments by name of a loop of the user's own.
-    `judge_as` is the design that the caller, or the scenario, judges such a loop as, if any.
-    """
+    """The loop that a scenario and its caller specify, before any of its code is loaded."""
 
     loop: Any
-    options: Any
-    judge_as: str
+    options: Any  # of a bundled design, or the arguments by name of a loop of the user's own
+    judge_as: str  # the design that the caller, or the scenario, judges such a loop as, if any
     scenario: Scenario
 
 
