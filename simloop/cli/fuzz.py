@@ -134,7 +134,9 @@ def command(
     files = journal = None
     if folder:
         create_folder(folder)
-        files = _Files(folder, settings, _words_of(sources, declared))
+        words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
+        flags = "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
+        files = _Files(folder, settings, flags)
         journal = executor.Journal(folder, settings)
     warm = jobs is None and can_isolate() and sums.is_slow
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
@@ -164,11 +166,6 @@ def command(
     else:
         out_lines(report_lines(sums, written))
     return 128 + came[0] if came else int(bool(sums.failures))
-
-
-def _words_of(sources: Sequence[str], declared: Path | None) -> str:
-    words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
-    return "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
 
 
 def _resume(

@@ -72,32 +72,26 @@ class Exchange:
                     if step is not None:
                         return self._said(step)
         except TimeoutError:
-            raise self._timed_out() from None
+            sent, phase = self._sent, self._phase
+            seconds = sent.connect_timeout_s if phase == "connect" else sent.read_timeout_s
+            assert seconds is not None
+            self._course.time_out(f"the client's {phase} timeout of {seconds:g} s is over")
+            raise http.TimedOut(phase, seconds) from None
 
     async def aclose(self) -> None:
         self.is_open = False
         self._steps.close()
         await self._course.aclose()
 
-    def _timed_out(self) -> http.TimedOut:
-        sent, phase = self._sent, self._phase
-        seconds = sent.connect_timeout_s if phase == "connect" else sent.read_timeout_s
-        assert seconds is not None
-        self._course.time_out(f"the client's {phase} timeout of {seconds:g} s is over")
-        return http.TimedOut(phase, seconds)
-
 
 @dataclass(eq=False)
 class ModelCourse(http.ReplyCourse):
-    """The course of a reply of the model: `stream` is the recorded stream of its parts.
-
-    `request` is what was read from `sent` in a format, and `stamp` is that of the reply.
-    """
+    """The course of a reply of the model: `stream` is the recorded stream of its parts."""
 
     stream: RecordedStream
     form: WireFormat
-    request: WireRequest
-    stamp: Stamp
+    request: WireRequest  # as the format has read it from `sent`
+    stamp: Stamp  # of the reply
     sent: http.HttpRequest
     has_begun: bool = False  # whether the headers are sent
 
