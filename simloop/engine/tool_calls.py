@@ -37,11 +37,7 @@ class ReadyCall(Struct, frozen=True, gc=False):
 
 
 class ToolCalls:
-    """Answers calls for one run. `answers` are those of the current step, by the place of the call.
-
-    `blocked` is why a hook forbade a call of this step, or None. `running` has the calls that
-    `start_newest` started.
-    """
+    """Answers calls for one run. `answers` are those of this step, by the place of the call."""
 
     def __init__(self, world: World, settings: EngineSettings, user_code: UserCode) -> None:
         self._port = world.tools
@@ -57,7 +53,7 @@ class ToolCalls:
         self._in_parallel = settings.tool_execution.order == "parallel"
         # Whether anything can come between the begin of a call and its tool.
         self._is_guarded = bool(settings.hooks.before_tool_call) or self._flags_abort
-        self.running = RunningTasks(self._loop)
+        self.running = RunningTasks(self._loop)  # the calls that `start_newest` started
         self.open([])
 
     def open(self, calls: list[ToolCall]) -> None:
@@ -65,7 +61,7 @@ class ToolCalls:
         self._calls = calls
         self._started: list[int] = []
         self.answers: dict[int, ToolMessage] = {}
-        self.blocked: str | None = None
+        self.blocked: str | None = None  # why a hook forbade a call of this step
         self._deaf: set[int] = set()  # calls that were started after an abort: they never hear it
         self._ending: set[int] = set()  # calls whose results ask for the end of the run
 

@@ -234,11 +234,7 @@ class _Conversation(Struct):
 
 
 def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
-    """Yield calls with the prompts and results of tools that their requests show, before them.
-
-    A conversation that begins as another one did belongs to the same agent: no rule of a script can
-    tell them apart.
-    """
+    """Yield calls with the prompts and results of tools that their requests show, before them."""
     begun = defaultdict[tuple[str, str], list[_Conversation]](list)
     newest: dict[tuple[str, bytes], _Conversation] = {}  # of each agent
     names: dict[tuple[str, str], str] = {}
@@ -252,7 +248,7 @@ def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
             agent = request.system_prompt, msgspec.json.encode(request.tools)
             is_shortened = any(isinstance(each, AssistantMessage) for each in request.messages)
             found = newest.get(agent) if is_shortened else None
-            if found is None:
+            if found is None:  # of the agent that has begun so: no rule can tell two apart
                 name = names.setdefault(begin, f"agent-{len(names) + 1}" if names else "")
                 found = newest[agent] = _Conversation(name)
             begun[begin].append(found)

@@ -284,17 +284,14 @@ def found(loop: GivenLoop) -> Any:
 
 
 def check_loop_exists(loop: str) -> None:
-    """Raise ScenarioError if the loop does not exist, or if it is no machine and no agent.
-
-    A class or a function of the user's own is not called: a scenario may have options for it.
-    """
+    """Raise ScenarioError if the loop does not exist, or if it is no machine and no agent."""
     if not is_own(loop):
         check_loop(loop)
         return
     if is_program(loop):
         _program(loop)
         return
-    own = found(loop)
+    own = found(loop)  # and not called: a scenario may have options for a class or a function
     if is_made(own):
         _checked(own, loop)
     elif _is_of_agent(own, loop) and is_agent(own):
@@ -439,11 +436,7 @@ def _bundled(loop: str, limits: Limits, options: Any) -> Machine:
 
 
 def _own_machine(spec: _Spec, made: Any) -> Machine:
-    """Make the machine of a loop of the user's own, with its options as arguments by name.
-
-    A loop judged as a bundled design gets that design's options as `options`, if it has such a
-    parameter. A ready-made machine takes no options.
-    """
+    """Make the machine of a loop of the user's own, with its options as arguments by name."""
     name, limits = called(spec.loop), spec.scenario.limits
     if is_made(made):
         _refuse_options(name, "a machine", spec.options)
@@ -451,7 +444,7 @@ def _own_machine(spec: _Spec, made: Any) -> Machine:
     given, takes = dict(spec.options), _parameters(made)
     if takes is not None:
         design = spec.judge_as or _design_of_machine(made)
-        if design and "options" in takes:
+        if design and "options" in takes:  # those of the design that it is judged as
             given.setdefault("options", spec.scenario.loops.of_design(design))
         known = ", ".join([*takes][1:])
         hint = f"it takes Limits and {known or 'no options'}; {AN_AGENT}"

@@ -465,14 +465,11 @@ def _change(spec: ScriptedHook, added: Mapping[str, Tool], given: Any) -> None:
 
 
 def content_of(scenario: Scenario) -> bytes:
-    """Return the scenario as the header of a trace has it, in JSON without defaults.
-
-    Raises ScenarioError for a text that is no Unicode, which only Python code can give.
-    """
+    """Return the scenario in JSON without defaults, as a header has it. Raises ScenarioError."""
     try:
         # A field that nobody has set is not compared with its default, which takes time.
         text = scenario.model_dump_json(exclude_unset=True, exclude_defaults=True, by_alias=True)
-    except PydanticSerializationError:
+    except PydanticSerializationError:  # a text is no Unicode, which only Python code can give
         from simloop.scenario.writing import half_of_a_pair  # noqa: PLC0415 - in case of need
 
         raise half_of_a_pair() from None
