@@ -62,11 +62,7 @@ INPUTS = dict(zip(POINTS, _MAKERS, strict=True))
 
 
 class Passages:
-    """Passages of one point, on a running virtual clock.
-
-    Hooks that are compared share one object: equal engines at other places in memory differ by up
-    to 6 % on a busy machine.
-    """
+    """Passages of one point, on a running virtual clock."""
 
     def __init__(self, point: str, clock: RealClock) -> None:
         loop: Any = asyncio.get_running_loop()
@@ -267,6 +263,7 @@ class HookBench:
     ) -> dict[str, list[float]]:
         # The order of each turn is drawn: a drift of the machine hits each alike, and each follows
         # each of the others as often. Batches have equal sizes: the first calls of one are slower.
+        # All share one object: equal engines at other places in memory differ by up to 6 %.
         passages, calls = Passages(point, self.clock), 1
         while calls < _MOST_CALLS:
             tries = [await passages.batch(hooks["hook"], calls) for _ in range(_TRIES)]

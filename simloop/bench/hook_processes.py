@@ -28,10 +28,7 @@ def figures_of(times: HookTimes, session_ns: int = 0) -> list[dict[str, Any]]:
 
 
 def measured(commands: Sequence[str], point: str) -> HookTimes:
-    """Call command hooks with the input of Claude Code: each alone, then all of them at once.
-
-    Raises ScenarioError for a hook that fails.
-    """
+    """Call hooks as Claude Code does: each alone, then all at once. Raises ScenarioError."""
     given = msgspec.json.encode(input_of(point, INPUTS[point]()))
     times, start_ns = HookTimes(), perf_counter_ns()
     with ThreadPoolExecutor(len(commands)) as pool:

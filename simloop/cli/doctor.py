@@ -43,25 +43,22 @@ def _checks() -> Iterator[CheckResult]:
     yield _installed()
     yield _scenarios()
     for subject, (requests, package, tested) in json.loads(ANSWERED.read_text("utf-8")).items():
-        detail = f"{requests}; tested with {package} {', '.join(tested)}; {_installed_of(package)}"
-        yield True, subject, detail
+        version = _version_of(package)
+        here = f"here {version}" if version else "not installed here"
+        yield True, subject, f"{requests}; tested with {package} {', '.join(tested)}; {here}"
 
 
-def _installed_of(package: str) -> str:
+def _version_of(package: str) -> str:
     try:
-        return f"here {metadata.version(package)}"
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return "not installed here"
+        return ""
 
 
 def _installed() -> CheckResult:
-    folder = Path(__file__).resolve().parent.parent
-    try:
-        version = metadata.version(DISTRIBUTION)
-    except metadata.PackageNotFoundError:
-        detail = f"runs from {folder}, but is not installed; try: pip install {folder}"
-        return False, "simloop", detail
-    return True, "simloop", f"{version} ({folder})"
+    folder, version = Path(__file__).resolve().parent.parent, _version_of(DISTRIBUTION)
+    missing = f"runs from {folder}, but is not installed; try: pip install {folder}"
+    return bool(version), "simloop", f"{version} ({folder})" if version else missing
 
 
 def _scenarios() -> CheckResult:

@@ -124,21 +124,28 @@ def command(
     check_loop_exists(loop)
     scenarios = tuple(map(scenario_text, bases))
     code = executor.code_digest() if folder else ""
+    stated = load_declared(declared) if declared else None
+    declares = stated.model_dump_json(exclude_defaults=True, by_alias=True) if stated else ""
     settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate,
-                                       breaches=provider == "any",
-                                       declares=_declared(declared))  # fmt: skip
+                                       breaches=provider == "any", declares=declares)  # fmt: skip
     if budget_ns is None and runs is None:
         budget_ns = _USUAL_BUDGET_NS
     sums = Sums(settings)
     files = journal = None
     if folder:
         create_folder(folder)
-        files = _Files(folder, settings, _words_of(sources, declared))
+        words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
+        flags = "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
+        files = _Files(folder, settings, flags)
         journal = executor.Journal(folder, settings)
     warm = jobs is None and can_isolate() and sums.is_slow
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
     here = jobs == 1 and not dask
-    ranges = _ranges(runs, budget_ns, journal, here=here)
+    ranges = executor.Ranges(
+        runs, None if budget_ns is None else budget_ns / _NS_PER_S,
+        most=sys.maxsize if here else executor.MOST_OF_WORKER, shrinks=journal is not None,
+        store=journal.append if journal else lambda _: None,
+    )  # fmt: skip
     if journal is not None:
         _resume(journal, ranges, sums, files)
     with (
@@ -153,31 +160,12 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
-    _report(sums, files.written if files else {}, output_format)
-    return 128 + came[0] if came else int(bool(sums.failures))
-
-
-def _ranges(
-    runs: int | None, budget_ns: int | None, journal: executor.Journal | None, *, here: bool
-) -> executor.Ranges:
-    return executor.Ranges(
-        runs, None if budget_ns is None else budget_ns / _NS_PER_S,
-        most=sys.maxsize if here else executor.MOST_OF_WORKER,
-        shrinks=journal is not None,
-        store=journal.append if journal else lambda _: None,
-    )  # fmt: skip
-
-
-def _report(sums: "Sums", written: Mapping[str, Path], output_format: str) -> None:
+    written = files.written if files else {}
     if output_format == "json":
         out(report_json(sums, written))
     else:
         out_lines(report_lines(sums, written))
-
-
-def _words_of(sources: Sequence[str], declared: Path | None) -> str:
-    words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
-    return "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
+    return 128 + came[0] if came else int(bool(sums.failures))
 
 
 def _resume(
@@ -195,12 +183,6 @@ def _stop(ranges: executor.Ranges, *, here: bool) -> None:
     ranges.stopped = True
     if here:  # workers finish their ranges
         raise KeyboardInterrupt
-
-
-def _declared(path: Path | None) -> str:
-    if path is None:
-        return ""
-    return load_declared(path).model_dump_json(exclude_defaults=True, by_alias=True)
 
 
 def _take(

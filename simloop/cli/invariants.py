@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import click
 
-from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import all_invariants, choose
 from simloop.check.invariants.subject import Subject
 from simloop.cli.options import invariants_of_ones_own, loop_option
@@ -36,15 +35,10 @@ def command(*, loop: str | None) -> None:
         plan = Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})
         reasons = choose(Subject.of(Simulation(plan)), invariants).unjudged
     for each in invariants:
-        out_lines(_lines(each, reasons.get(each.name, "")))
+        needs = f"; needs {', '.join(sorted(each.needs))}" if each.needs else ""
+        lines = [f"{each.name}: {each.sentence}", f"    {each.source}{needs}"]
+        lines += [f"    not judged: {reasons[each.name]}"] if each.name in reasons else []
+        out_lines(map(plain, lines))
     judged = len(invariants) - len(reasons)
     count = f"{len(invariants)} invariants"
     out(count if loop is None else f"{count}, {judged} of them judged for {plain(loop)}")
-
-
-def _lines(each: Invariant, unjudged: str) -> list[str]:
-    needs = f"; needs {', '.join(sorted(each.needs))}" if each.needs else ""
-    lines = [f"{each.name}: {each.sentence}", f"    {each.source}{needs}"]
-    if unjudged:
-        lines.append(f"    not judged: {unjudged}")
-    return [plain(line) for line in lines]

@@ -65,7 +65,10 @@ def _files(argument: str) -> list[Path]:
             if bundled is None:
                 return [catalog.find(argument)]
             folder = bundled
-        files = sorted(_below(folder), key=Path.as_posix)
+        below = [(path, path.relative_to(folder)) for path in folder.rglob(f"*{catalog.SUFFIX}")]
+        # Hidden folders hold files of others, such as the scenarios installed in a `.venv`.
+        shown = [each for each, inside in below if not any(p[0] == "." for p in inside.parts[:-1])]
+        files = sorted(filter(Path.is_file, shown), key=Path.as_posix)
     except OSError as error:  # a name that is too long, a folder that may not be read
         raise ScenarioError(f"cannot be found: {error.strerror}", path=argument) from error
     if not files:
@@ -74,14 +77,6 @@ def _files(argument: str) -> list[Path]:
         wrong = f"no *{catalog.SUFFIX} in this folder or below it"
         raise ScenarioError(wrong, path=argument, hint=hint)
     return files
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob(f"*{catalog.SUFFIX}"):
-        inside = path.relative_to(folder).parts[:-1]
-        # Hidden folders hold files of others, such as the scenarios installed in a `.venv`.
-        if path.is_file() and not any(part.startswith(".") for part in inside):
-            yield path
 
 
 def scenarios_and_files(
@@ -98,11 +93,6 @@ def scenario_names(_: click.Context, __: click.Parameter, incomplete: str) -> li
     bundled = list(catalog.bundled_names())
     themes = dict.fromkeys(f"{name.rpartition('/')[0]}/" for name in bundled if "/" in name)
     return _beginning(incomplete, (catalog.ALL, *themes, *bundled))
-
-
-def loop_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the loop designs and their versions."""
-    return _beginning(incomplete, names())
 
 
 def _beginning(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
@@ -149,7 +139,8 @@ _TARGETS = click.argument("targets", metavar="PATH|NAME...", nargs=-1, required=
     shell_complete=scenarios_and_files)  # fmt: skip
 _SEED = click.option("--seed", type=click.IntRange(0, 2**63, max_open=True),
     help="Use this seed instead of the scenario's.")  # fmt: skip
-loop_option = partial(click.option, metavar="NAME", shell_complete=loop_names)
+loop_option = partial(click.option, metavar="NAME",
+    shell_complete=lambda _, __, incomplete: _beginning(incomplete, names()))  # fmt: skip
 _LOOP = loop_option("--loop", callback=_known, help=f"{_INSTEAD}.")
 _LOOPS = loop_option(
     "--loop", "loops", multiple=True, callback=_known_each,

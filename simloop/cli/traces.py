@@ -260,13 +260,19 @@ def export(*, source: str, given: RunOptions, **named: str | None) -> None:
         raise click.UsageError("name a format: --html FILE, --otel [FILE], --atif FILE, --vcr FILE")
     if len(dict(formats)) < len(formats):
         raise click.UsageError("two formats cannot share a file: name another one")
-    for file, _ in formats:
-        _check_file(file, source)
+    for file in [file for file, _ in formats if file != _STDOUT and Path(file).is_file()]:
+        if is_trace(file) or (Path(source).exists() and Path(file).samefile(source)):
+            raise click.UsageError(f"{plain(file)} is a trace or the source: name another file")
     if given["seed"] is not None and is_trace(source):
         raise click.UsageError("--seed is for a scenario; a trace has the seed of its run")
     recording = opened_run(source, **given)
     for file, name in formats:
-        _write(file, _EXPORTS[name](recording, Path(source).name))
+        text = _EXPORTS[name](recording, Path(source).name)
+        if file == _STDOUT:
+            out(text.removesuffix("\n"))
+        else:
+            write_file(Path(file), text.encode())
+            note(plain(f"written to {file}"))
     if recording.trace.no_end:
         note(plain(f"{source}: {recording.trace.no_end}"))
 
@@ -277,19 +283,3 @@ _EXPORTS: Mapping[str, Callable[[RecordedRun, str], str]] = {
     "atif": lambda run, _: trajectory(run.trace),
     "vcr": lambda run, _: cassette(run.trace),
 }
-
-
-def _check_file(file: str, source: str) -> None:
-    path = Path(file)
-    if file == _STDOUT or not path.is_file():
-        return
-    if is_trace(file) or (Path(source).exists() and path.samefile(source)):
-        raise click.UsageError(f"{plain(file)} is a trace or the source: name another file")
-
-
-def _write(file: str, text: str) -> None:
-    if file == _STDOUT:
-        out(text.removesuffix("\n"))
-        return
-    write_file(Path(file), text.encode())
-    note(plain(f"written to {file}"))

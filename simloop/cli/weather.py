@@ -64,10 +64,7 @@ def _weathered(scenario: Scenario, chance: ChanceFaults) -> Scenario:
 
 
 def _played(weather: str, plan: Plan, seeds: Iterable[int]) -> tuple[dict[str, Any], Verdict]:
-    """Return the counts of a weather, and the verdict on its first run that fails, or on the last.
-
-    Raises ScenarioError if the scenario cannot be run.
-    """
+    """Return the counts of a weather, and the verdict on its first run that fails, or its last."""
     ends, failed, first = Counter[str](), 0, None
     rules, shown = Rules(expectations=False), Verdict()
     for seed in seeds:

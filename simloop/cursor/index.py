@@ -159,7 +159,11 @@ class Index:
         elif kind is entries.Sleep:
             heappush(self._sleeps, (entry.at_ns + entry.duration_ns, place, entry.place))
         elif kind is entries.TaskCancelled:
-            self._cancel(place, entry)
+            # It ends the sleep from which the task is cancelled: one that began where it waits.
+            for sleep in [each for each in self._sleeps if each[2] == entry.place][:1]:
+                self._sleeps.remove(sleep)
+                heapify(self._sleeps)
+                self._close(sleep[1], place)
 
     def _request(self, place: int, entry: entries.Request) -> None:
         for message in entry.added:
@@ -175,13 +179,6 @@ class Index:
         self._cut = False
         self._watch(Watched.TOKENS, entry.tokens, place)
         self._watch(Watched.MESSAGES, entry.kept + len(entry.added), place)
-
-    def _cancel(self, place: int, entry: entries.TaskCancelled) -> None:
-        """End the sleep from which a task is cancelled: the one that began where it waits."""
-        for sleep in [each for each in self._sleeps if each[2] == entry.place][:1]:
-            self._sleeps.remove(sleep)
-            heapify(self._sleeps)
-            self._close(sleep[1], place)
 
 
 _LANDMARKS = {

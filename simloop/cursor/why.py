@@ -21,19 +21,14 @@ def why(position: Position) -> Iterator[str]:
 
 
 def _sentences(position: Position) -> Iterator[str]:
-    yield from _of_findings(position)
-    yield from _of_entry(position)
-    move = position.move
-    if move is not None and move.place != position.place:
-        yield from _of_entry(Position(position.recording, move.place))
-
-
-def _of_findings(position: Position) -> Iterator[str]:
-    recording = position.recording
+    recording, move = position.recording, position.move
     is_last = position.place == len(recording.entries) - 1
     for each in recording.findings:
         if each.seq == position.place or is_last:
             yield from each.sentence(position.place).splitlines()
+    yield from _of_entry(position)
+    if move is not None and move.place != position.place:
+        yield from _of_entry(Position(recording, move.place))
 
 
 def _of_entry(position: Position) -> Iterator[str]:

@@ -37,11 +37,7 @@ class ReadyCall(Struct, frozen=True, gc=False):
 
 
 class ToolCalls:
-    """Answers calls for one run. `answers` are those of the current step, by the place of the call.
-
-    `blocked` is why a hook forbade a call of this step, or None. `running` has the calls that
-    `start_newest` started.
-    """
+    """Answers calls for one run. `answers` are those of this step, by the place of the call."""
 
     def __init__(self, world: World, settings: EngineSettings, user_code: UserCode) -> None:
         self._port = world.tools
@@ -57,7 +53,7 @@ class ToolCalls:
         self._in_parallel = settings.tool_execution.order == "parallel"
         # Whether anything can come between the begin of a call and its tool.
         self._is_guarded = bool(settings.hooks.before_tool_call) or self._flags_abort
-        self.running = RunningTasks(self._loop)
+        self.running = RunningTasks(self._loop)  # the calls that `start_newest` started
         self.open([])
 
     def open(self, calls: list[ToolCall]) -> None:
@@ -65,7 +61,7 @@ class ToolCalls:
         self._calls = calls
         self._started: list[int] = []
         self.answers: dict[int, ToolMessage] = {}
-        self.blocked: str | None = None
+        self.blocked: str | None = None  # why a hook forbade a call of this step
         self._deaf: set[int] = set()  # calls that were started after an abort: they never hear it
         self._ending: set[int] = set()  # calls whose results ask for the end of the run
 
@@ -213,13 +209,10 @@ class ToolCalls:
         return _wrong(wrong) if wrong else ReadyCall(index, call, tool, arguments, shown)
 
     async def _guard(self, ready: ReadyCall) -> ReadyCall | ToolResult:
-        """Run the hooks before a call. Return it with its arguments after them, or its result.
-
-        Tasks that are ready get a turn first: after an abort the call does not run.
-        """
+        """Run the hooks before a call. Return it with its arguments after them, or its result."""
         index, call, tool = ready.place, ready.call, ready.tool
         self._recorder.record(entries.CallBegun, call.id)
-        if self._loop.busy:
+        if self._loop.busy:  # after an abort the call does not run
             await asyncio.sleep(0)
         if hooks := self._hooks.before_tool_call:
             given = BeforeToolCall(call, ready.arguments)

@@ -219,10 +219,8 @@ class ReferenceLoop(machine.Design):
         return finish(run, outcome, limit)[0], self._ended
 
     def _enter_round(self, run: Run, *, over: bool) -> Transition:
-        """Compact if the context is over the trigger and an attempt is left, else call anyway.
-
-        Over the trigger is not over the window: the loop goes on when attempts are used up.
-        """
+        """Compact if the context is over the trigger and an attempt is left, else call anyway."""
+        # Over the trigger is not over the window: the loop goes on when attempts are used up.
         if over and run.compaction_attempts < self.limits.max_compaction_attempts:
             return run.to(states.Compacting(forced=False)), (effects.Compact(forced=False),)
         # Written out, as it is in each transition that every round takes: `run.to` is slow.

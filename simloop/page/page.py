@@ -41,16 +41,23 @@ def page(recording: RecordedRun, name: str = "") -> str:
     """
     header, ending = recording.trace.header, recording.ending
     style = _file("page.css")
+    facts = [f"loop {header.loop}", f"seed {header.seed}"]
+    facts.append(f"entries 0 to {len(recording.entries) - 1}")
+    facts += [recording.trace.no_end] if recording.trace.no_end else []
     # One function, so that its names are its own.
     functions = "".join(map(_file, ("views.js", "timeline.js", "page.js")))
     script = f'"use strict";\n(() => {{\n{functions}}})();\n'
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
     parts = {
-        "policy": html.escape(_policy(style, script)),
+        "policy": html.escape(policy),
         "style": style,
         "script": script,
         "data": safe_json({**tables(recording), "keys": [each._asdict() for each in KEYS]}),
         "title": safe_text(header.title or name or "simloop"),
-        "facts": safe_text(_facts(recording)),
+        "facts": safe_text(", ".join(facts)),
         "verb": "The run ends:" if recording.trace.outcomes else "The run",
         "outcome": safe_text(", ".join(filter(None, ending[:2]))),
         "kind": "good" if ending.is_good else "bad",
@@ -59,13 +66,6 @@ def page(recording: RecordedRun, name: str = "") -> str:
     }
     # A part that looks like a hole stays as it is.
     return _HOLE.sub(lambda hole: parts[hole[1]], _file("page.html"))
-
-
-def _policy(style: str, script: str) -> str:
-    return (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
-    )
 
 
 def safe_json(data: Any) -> str:
@@ -87,15 +87,6 @@ def _digest(text: str) -> str:
 
 def _file(name: str) -> str:
     return Path(__file__).with_name(name).read_text("utf-8")
-
-
-def _facts(recording: RecordedRun) -> str:
-    header = recording.trace.header
-    last = len(recording.entries) - 1
-    facts = [f"loop {header.loop}", f"seed {header.seed}", f"entries 0 to {last}"]
-    if recording.trace.no_end:
-        facts.append(recording.trace.no_end)
-    return ", ".join(facts)
 
 
 def _pane(name: FactView, key: str) -> str:

@@ -54,17 +54,15 @@ def read(file: RecordingFile, recording: Recording) -> None:
 
 
 def _told(lines: _Lines, recording: Recording) -> list[list[dict[str, Any]]]:
-    """Return the lines of the newest branch, and what belongs to them; those of a reply are one.
-
-    Results of parallel calls hang on their own calls, so that a branch has one of them only.
-    """
+    """Return the lines of the newest branch, and what belongs to them; those of a reply are one."""
     branch = newest_branch(
         (line, word(value, "uuid"), [word(value, "parentUuid"), word(value, "logicalParentUuid")])
         for line, value in lines
     )
     told: list[list[dict[str, Any]]] = []
     replies: dict[str, list[dict[str, Any]]] = {}
-    taken = set[str]()  # the ids of lines, and of calls
+    # The ids of lines, and of calls: of the results of parallel calls, only one is in the branch.
+    taken = set[str]()
     for line, value in lines:
         blocks = items(value, "message.content")
         name = word(value, "message.id") if value["type"] == "assistant" else ""

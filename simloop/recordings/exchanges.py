@@ -39,17 +39,14 @@ _Told = tuple[Mapping[str, Any], AssistantMessage | None]
 
 
 class HttpExchange(Struct):
-    """A request and its answer, whose body is decoded. `status` 0 is a connection that was lost.
-
-    `wait_ns` is the time to the first byte, where the recording has it.
-    """
+    """A request and its answer, whose body is decoded. `status` 0 is a connection that was lost."""
 
     request: HttpRequest
     status: int
     headers: Headers
     body: bytes
     began_ns: int | None = None
-    wait_ns: int | None = None
+    wait_ns: int | None = None  # to the first byte, where the recording has it
     took_ns: int | None = None
 
 
@@ -151,10 +148,7 @@ def keys_of_reply(form: WireFormat, whole: Mapping[str, Any], status: int) -> _T
 
 
 def whole_reply(form: WireFormat, text: str) -> Mapping[str, Any] | None:
-    """Return the JSON of a reply, or the reply that its events make; None if it is neither.
-
-    Raises WrongRequest for events that are none of the format.
-    """
+    """Return the JSON of a reply, or what its events make, if it is one. Raises WrongRequest."""
     value = json_value(text)
     if isinstance(value, dict):
         return value
@@ -233,20 +227,14 @@ class _Conversation(Struct):
     reply: dict[str, Any] = {}  # of a failed call
 
     def added(self, request: Request) -> list[dict[str, Any]] | None:
-        """Return what a request adds, if it goes on from the last one, or asks the same again.
-
-        Some tracers leave out the text of a reply that has calls.
-        """
+        """Return what a request adds, if it goes on from the last one, or asks the same again."""
+        # Some tracers leave out the text of a reply that has calls.
         added, without = self.sent.added(request.messages), {"call": self.reply.get("call")}
         return None if added and self.reply and added[0] not in (self.reply, without) else added
 
 
 def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
-    """Yield calls with the prompts and results of tools that their requests show, before them.
-
-    A conversation that begins as another one did belongs to the same agent: no rule of a script can
-    tell them apart.
-    """
+    """Yield calls with the prompts and results of tools that their requests show, before them."""
     begun = defaultdict[tuple[str, str], list[_Conversation]](list)
     newest: dict[tuple[str, bytes], _Conversation] = {}  # of each agent
     names: dict[tuple[str, str], str] = {}
@@ -260,7 +248,7 @@ def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
             agent = request.system_prompt, msgspec.json.encode(request.tools)
             is_shortened = any(isinstance(each, AssistantMessage) for each in request.messages)
             found = newest.get(agent) if is_shortened else None
-            if found is None:
+            if found is None:  # of the agent that has begun so: no rule can tell two apart
                 name = names.setdefault(begin, f"agent-{len(names) + 1}" if names else "")
                 found = newest[agent] = _Conversation(name)
             begun[begin].append(found)
@@ -274,10 +262,7 @@ def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
 def _shown(
     known: _Conversation, call: ModelCall, request: Request, added: list[dict[str, Any]] | None
 ) -> Iterator[Record]:
-    """Yield what a request shows that the one before it did not.
-
-    The first one may show replies to its last prompt, whose own requests were not recorded.
-    """
+    """Yield what a request shows that the one before it did not."""
     sent = len(request.messages)
     is_first, shared = not known.sent.keys, sent
     if is_first:  # what comes before its last prompt is history
@@ -289,7 +274,7 @@ def _shown(
     if shared == sent and is_over and added != []:
         shared -= isinstance(request.messages[-1], UserMessage)  # shortened between two runs
     for place, message in enumerate(request.messages[shared:], shared):
-        if isinstance(message, AssistantMessage) and is_first:
+        if isinstance(message, AssistantMessage) and is_first:  # whose request was not recorded
             keys = reply_keys(message, usual_finish(message), None)
             asked = msgspec.structs.replace(request, messages=request.messages[:place])
             yield ModelCall(keys, message, asked, known.name)

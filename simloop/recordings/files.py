@@ -32,7 +32,7 @@ _TOO_LONG = "split it, or import the sessions that matter"
 _WHOLE = "import the file as the recorder has written it"
 _TOLD_EACH = 1_000
 MS, _NS_PER_S = 10**6, 10**9
-_LATEST_NS = 3_000_000_000 * _NS_PER_S
+_LATEST_NS = 3_000_000_000 * _NS_PER_S  # in 2065: no recording has a time after it, or before 1970
 _C_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN_TAGS = ("python/str", "python/unicode", "python/tuple", "str", "null")
 
@@ -176,10 +176,7 @@ def word(value: Any, *paths: str) -> str:
 
 
 def time_ns(value: Any, unit_ns: int = 1) -> int | None:
-    """Return the nanoseconds of a time in ISO 8601, or of a number of units.
-
-    None: no recording has a time before 1970, or after 2065.
-    """
+    """Return the nanoseconds of a time in ISO 8601, or of a number of units; None for no time."""
     try:
         if isinstance(value, str) and not value.isdecimal():
             moment = datetime.fromisoformat(value)
@@ -206,10 +203,7 @@ def unpacked(data: bytes, path: str = "") -> bytes:
 
 
 def _tree(data: bytes) -> Any:
-    """Return YAML, built from events: no recursion, no objects, shared anchors.
-
-    Raises YAMLError.
-    """
+    """Return YAML, made of events: no recursion, no objects, shared anchors. Raises YAMLError."""
     waiting: list[tuple[Any, list[Any]]] = [(None, [])]  # the starts of nodes, with values
     anchors: dict[str, Any] = {}
     for number, event in enumerate(yaml.parse(data, Loader=_C_LOADER)):

@@ -10,10 +10,7 @@ from simloop.runs.command_hooks import HookTimes
 
 
 def hook_times(paths: Iterable[Path]) -> tuple[HookTimes, int]:
-    """Return the times of hooks in sessions, of folders too, and how long these took together.
-
-    Raises ScenarioError if no file has one.
-    """
+    """Return the times of hooks in files or folders, and of all sessions. Raises ScenarioError."""
     times, session_ns = HookTimes(), 0
     files = [one for path in paths for one in (sorted(path.rglob("*.jsonl")) or [path])]
     for path in files:

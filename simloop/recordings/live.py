@@ -68,13 +68,6 @@ def record_live(
     return whole, comment, recording
 
 
-def _fetched(request: HttpRequest) -> RealAnswer:
-    asked = request.method, request.url, request.headers, request.body
-    command = f"{shlex.quote(sys.executable)} -m {network.__name__}"
-    done, _ = run_real_command(command, msgspec.msgpack.encode(asked))
-    return msgspec.msgpack.decode(done.stdout, type=RealAnswer)
-
-
 class _LiveEndpoint(Endpoint):
     """An endpoint that asks the real provider, and keeps what was said."""
 
@@ -99,7 +92,10 @@ class _LiveEndpoint(Endpoint):
         if len(self._exchanges) >= MOST_REQUESTS:
             passed = f"the run passed {MOST_REQUESTS} real requests"
             raise self.port.recorder.keep(runaway(passed))
-        told = _fetched(request)
+        asked = request.method, request.url, request.headers, request.body
+        command = f"{shlex.quote(sys.executable)} -m {network.__name__}"
+        done, _ = run_real_command(command, msgspec.msgpack.encode(asked))
+        told = msgspec.msgpack.decode(done.stdout, type=RealAnswer)
         self._exchanges.append((request, told))
         return ScriptedCourse(_answer(told), request)
 

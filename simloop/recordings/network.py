@@ -17,13 +17,10 @@ _NOT_SENT = frozenset({
 
 
 class RealAnswer(msgspec.Struct):
-    """An answer: the pieces with the nanoseconds after the request. `error`: why it has no end.
-
-    The names of `headers` are lower case.
-    """
+    """An answer: the pieces with the nanoseconds after the request. `error`: why it has no end."""
 
     status: int = 0
-    headers: list[tuple[str, str]] = []
+    headers: list[tuple[str, str]] = []  # with names in lower case
     pieces: list[tuple[int, bytes]] = []
     head_ns: int = 0
     error: str = ""

@@ -48,10 +48,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
 
 
 def _rows_in(file: RecordingFile, recording: Recording) -> Iterator[dict[str, Any]]:
-    """Yield the records in a file: in the groups of OTLP or of a store, or alone.
-
-    Raises ScenarioError.
-    """
+    """Yield the records of a file: in groups of OTLP or a store, or alone. Raises ScenarioError."""
     for _, value in file.values():
         if value is None:
             recording.leave_out("a line that is no JSON")
@@ -122,11 +119,9 @@ def _attributes(given: Any) -> dict[str, Any]:
 
 
 def _event(given: Any) -> tuple[str, dict[str, Any]]:
-    """Return the name of an event, and its attributes with what its body has.
-
-    Logfire's old attribute `events` has events that are their body.
-    """
+    """Return the name of an event, and its attributes with what its body has."""
     attributes = _attributes(at(given, "attributes", "event_attributes"))
+    # Logfire's old attribute `events` has events that are their body.
     body = mapping(given).get("body", {} if attributes else given)
     held = mapping(_value(body) if "kvlistValue" in mapping(body) else parsed(body))
     name = word(given, "name", "eventName", "event_name", "event.name")

@@ -36,15 +36,12 @@ class Beginning(Sequence[Any]):  # noqa: PLW1641 - no set has one
 
 
 class Prompt(Struct):
-    """A message of the user to the agent `party`; the main one has no name.
-
-    `begins`: the recording says that it begins a run, however the one before it ended.
-    """
+    """A message of the user to the agent `party`; the main one has no name."""
 
     text: str
     party: str = ""
     at_ns: int | None = None
-    begins: bool = False
+    begins: bool = False  # the recording says so, however the run before it ended
 
 
 class Shortened(Struct):
@@ -55,14 +52,10 @@ class Shortened(Struct):
 
 
 class ModelCall(Struct):
-    """One attempt to call the model: what was asked, if the recording has it, and what came.
+    """One attempt to call the model: what was asked, if the recording has it, and what came."""
 
-    `reply` has the keys of a reply of a script, and `message` is what a later request has of it: it
-    is None for an attempt that failed.
-    """
-
-    reply: Mapping[str, Any]
-    message: AssistantMessage | None = None
+    reply: Mapping[str, Any]  # the keys of a reply of a script
+    message: AssistantMessage | None = None  # as later requests have it; None if it failed
     request: Request | None = None
     party: str = ""
     began_ns: int | None = None

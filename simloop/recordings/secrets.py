@@ -17,10 +17,7 @@ _COOKIES = frozenset({"cookie", "set-cookie", "authorization", "x-api-key", "api
 
 
 def without_secrets(value: Any, removed: Counter[str], *, emails: bool = False) -> Any:
-    """Return a value of JSON without secrets, and count what was removed by its kind.
-
-    A part of the value that has none is the same object in both.
-    """
+    """Return a value of JSON without secrets, and count what was removed by its kind."""
     patterns = (*_SECRETS, _EMAIL) if emails else _SECRETS
     signs = [sign for _, _, several in patterns for sign in several]
 
@@ -40,7 +37,7 @@ def without_secrets(value: Any, removed: Counter[str], *, emails: bool = False) 
             told = {cleaned(k): _REMOVED if k in hidden else cleaned(v) for k, v in value.items()}
         elif isinstance(value, list | tuple):
             told = [*map(cleaned, value)]
-        return value if told == value else told
+        return value if told == value else told  # a part without secrets is the same object
 
     return cleaned(value)
 

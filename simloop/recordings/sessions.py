@@ -10,10 +10,7 @@ from simloop.recordings.recording import NO_PROMPT, ModelCall, Prompt, Recording
 
 
 class RecordedSession:
-    """The records of one conversation, which a reader adds in the order of the session.
-
-    `note` is a text that the program has written, for a run that begins without a prompt.
-    """
+    """The records of one conversation, which a reader adds in the order of the session."""
 
     def __init__(self, recording: Recording, party: str = "") -> None:
         self.recording, self._party, self._records = recording, party, recording.records
@@ -21,7 +18,7 @@ class RecordedSession:
         self._called_ns: dict[str, int | None] = {}
         self._prompt: Prompt | None = None  # that has no reply yet
         self._last: ModelCall | None = None  # of the run that goes on
-        self.note = ""
+        self.note = ""  # what the program has written, for a run that begins without a prompt
 
     def prompt(self, text: str, at_ns: int | None = None) -> None:
         if not text.strip():

@@ -19,15 +19,11 @@ _LEFT = re.compile(r"cancel|abort|\Aunfinished\Z|timed-out", re.IGNORECASE)
 
 
 class RecordedSpan(Struct, kw_only=True):
-    """One call: `asked`, `said`, `system`, `tools` and a tool's `result` are in any dialect.
-
-    A tool's span has the name of its `tool`, and perhaps a `call_id`. `error` is a status or the
-    type of an error, `parent` the id of the span that this one is inside.
-    """
+    """One call: `asked`, `said`, `system`, `tools` and a tool's `result` are in any dialect."""
 
     id: str = ""
-    parent: str = ""
-    tool: str = ""
+    parent: str = ""  # the id of the span that this one is inside
+    tool: str = ""  # its name, and perhaps the id of its call, in a tool's span
     call_id: str = ""
     result: Any = None
     asked: Any = None
@@ -37,7 +33,7 @@ class RecordedSpan(Struct, kw_only=True):
     finish: str = ""
     usage: Usage | None = None
     failed: bool = False
-    error: str = ""
+    error: str = ""  # a status, or the type of an error
     message: str = ""
     began_ns: int | None = None
     first_ns: int | None = None

@@ -82,10 +82,7 @@ def _body(part: Mapping[str, Any], headers: Headers) -> bytes:
 
 
 def unencoded(data: bytes, encoding: str) -> bytes:
-    """Return a body without its Content-Encoding. Raises LeftOut.
-
-    A body that does not begin as that encoding does was decoded by the recorder.
-    """
+    """Return a body without its Content-Encoding. Raises LeftOut."""
     try:
         match encoding:
             case "gzip" | "x-gzip" if data.startswith(b"\x1f\x8b"):
@@ -94,7 +91,7 @@ def unencoded(data: bytes, encoding: str) -> bytes:
                 return _inflated(data)
             case "br" | "zstd":
                 return _by_library(data, encoding)
-            case _:
+            case _:  # one that does not begin as its encoding does was decoded by the recorder
                 return data
     except (zlib.error, ScenarioError) as error:
         raise LeftOut(f"a body that cannot be read: its {encoding} is broken: {error}") from None

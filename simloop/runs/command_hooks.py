@@ -88,10 +88,8 @@ async def _really(command: str, given: bytes) -> tuple[int, bytes, bytes]:
 
 
 def run_real_command(command: str, given: bytes) -> tuple[subprocess.CompletedProcess[bytes], int]:
-    """Run a command of the shell in real time; return its end, and how long it took in ns.
-
-    No border keeps this function from the machine (`asking_functions` of real_world.json).
-    """
+    """Run a command of the shell in real time; return its end, and how long it took in ns."""
+    # No border keeps this function from the machine (`asking_functions` of real_world.json).
     start_ns = perf_counter_ns()
     done = subprocess.run(command, shell=True, input=given, capture_output=True, check=False)  # noqa: S602 - as its program does
     return done, perf_counter_ns() - start_ns

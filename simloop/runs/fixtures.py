@@ -48,10 +48,7 @@ OF_A_PROMPT = (
 
 
 class AsyncTest:
-    """A run of `body` with one seed. `name` is `module:function`, the name of the loop.
-
-    `stated` are keys of its scenario, such as `shuffle_ties`.
-    """
+    """A run of `body` with one seed. `name` is `module:function`, the name of the loop."""
 
     def __init__(
         self,
@@ -60,7 +57,7 @@ class AsyncTest:
         *,
         seed: int = 0,
         services: Mapping[str, Callable[..., Any]] | None = None,
-        **stated: Any,
+        **stated: Any,  # keys of its scenario, such as `shuffle_ties`
     ) -> None:
         self._body = body
         self._error: BaseException | None = None

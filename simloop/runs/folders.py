@@ -104,11 +104,8 @@ class PlacedFolder(Struct, frozen=True):
     place: Path
 
     def enter(self) -> None:
-        """Show the folder at its place to this process, the fork, alone.
-
-        The place is an empty folder for all others. It stays: if it went, the forks of other
-        processes would lose their folders.
-        """
+        """Show the folder at its place to this process, the fork, alone."""
+        # An empty folder for all others, which stays: else other forks would lose their folders.
         if self.path != self.place:
             self.place.mkdir(mode=0o700, exist_ok=True)
             _bind(self.path, self.place)

@@ -149,15 +149,11 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class _Spec(Struct, frozen=True, kw_only=True):
-    """The loop that a scenario and its caller specify, before any of its code is loaded.
-
-    `options` are those of a bundled design, or the arguments by name of a loop of the user's own.
-    `judge_as` is the design that the caller, or the scenario, judges such a loop as, if any.
-    """
+    """The loop that a scenario and its caller specify, before any of its code is loaded."""
 
     loop: Any
-    options: Any
-    judge_as: str
+    options: Any  # of a bundled design, or the arguments by name of a loop of the user's own
+    judge_as: str  # the design that the caller, or the scenario, judges such a loop as, if any
     scenario: Scenario
 
 
@@ -288,17 +284,14 @@ def found(loop: GivenLoop) -> Any:
 
 
 def check_loop_exists(loop: str) -> None:
-    """Raise ScenarioError if the loop does not exist, or if it is no machine and no agent.
-
-    A class or a function of the user's own is not called: a scenario may have options for it.
-    """
+    """Raise ScenarioError if the loop does not exist, or if it is no machine and no agent."""
     if not is_own(loop):
         check_loop(loop)
         return
     if is_program(loop):
         _program(loop)
         return
-    own = found(loop)
+    own = found(loop)  # and not called: a scenario may have options for a class or a function
     if is_made(own):
         _checked(own, loop)
     elif _is_of_agent(own, loop) and is_agent(own):
@@ -443,11 +436,7 @@ def _bundled(loop: str, limits: Limits, options: Any) -> Machine:
 
 
 def _own_machine(spec: _Spec, made: Any) -> Machine:
-    """Make the machine of a loop of the user's own, with its options as arguments by name.
-
-    A loop judged as a bundled design gets that design's options as `options`, if it has such a
-    parameter. A ready-made machine takes no options.
-    """
+    """Make the machine of a loop of the user's own, with its options as arguments by name."""
     name, limits = called(spec.loop), spec.scenario.limits
     if is_made(made):
         _refuse_options(name, "a machine", spec.options)
@@ -455,7 +444,7 @@ def _own_machine(spec: _Spec, made: Any) -> Machine:
     given, takes = dict(spec.options), _parameters(made)
     if takes is not None:
         design = spec.judge_as or _design_of_machine(made)
-        if design and "options" in takes:
+        if design and "options" in takes:  # those of the design that it is judged as
             given.setdefault("options", spec.scenario.loops.of_design(design))
         known = ", ".join([*takes][1:])
         hint = f"it takes Limits and {known or 'no options'}; {AN_AGENT}"
@@ -473,12 +462,10 @@ def kept_limits(machine: Machine) -> dict[str, int]:
 
 
 def check_limits(loop: GivenLoop, machine: Machine, limits: Limits) -> None:
-    """Raise ScenarioError if the machine of a loop of the user's own does not keep the `limits`.
-
-    A ready-made machine is known to keep only the limits that it shows.
-    """
+    """Raise ScenarioError if the machine of a loop of the user's own does not keep the `limits`."""
     if not is_own(loop):
         return
+    # A ready-made machine is known to keep only the limits that it shows.
     kept, silent = kept_limits(machine), Limits() if is_made(found(loop)) else limits
     for limit in OF_LOOPS:
         wanted = getattr(limits, limit)

@@ -6,7 +6,7 @@ Nothing in it changes during a run: its methods make what keeps state anew for e
 import asyncio
 import copy
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import count
 from operator import attrgetter
@@ -48,6 +48,7 @@ _OF_BUNDLED_LOOPS = frozenset({
     Feature.SYSTEM_PROMPT, Feature.HISTORY, Feature.LIMITS, Feature.POLICIES, Feature.COMPACTION,
 })  # fmt: skip
 _POLICIES = ("retry", "callbacks", "estimate_tokens")
+_SPELLED = {"True": "true", "False": "false", "None": "null"}
 _limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
 _USUAL_LIMITS = _limits_of_loops(limits.Limits())
 _STATED = ("compaction", "hook_isolation", "hook_execution", "warn_after")
@@ -59,7 +60,7 @@ class Plan:
 
     `source` is the scenario as it was given; `scenario` has the options of the loop, too, and
     `content` is that in JSON. `expected` are the expectations that hold for the loop. `python`
-    names the Python code that the runs need besides the scenario. The lists and mappings of the
+    names the Python code that the runs need, and a trace cannot hold. The lists and mappings of the
     scenario must not change while the plan is in use.
     """
 
@@ -83,7 +84,13 @@ class Plan:
             raise
         tools = toolbox(given.get("tools", ()))
         self.given = cast("RunOptions", {**given, "tools": tools})
-        self.python = (*_python_in(given, tools), *(("loop",) if loop.is_own else ()))
+        self.python = (
+            *(f"tool {name}" for name in tools),
+            *(f"service {address}" for address in given.get("services") or ()),
+            *(name for name in _CODE if given.get(name)),
+            *(f"program {key}" for key in given.get("programs", ())),
+            *(("loop",) if loop.is_own else ()),
+        )
         has_script = any((scenario.model, scenario.models, scenario.summaries))
         if has_script and given.get("model") is not None:
             message = "there are two models: a script in the scenario, and `model`"
@@ -212,16 +219,6 @@ def _check_restarts(scenario: Scenario, loop: Loop) -> None:
             raise ScenarioError(message, key=f"then.{number}.restart", hint=hint)
 
 
-def _python_in(given: RunOptions, tools: Iterable[str]) -> list[str]:
-    """Return the options that are Python code, which a trace cannot hold."""
-    return [
-        *(f"tool {name}" for name in tools),
-        *(f"service {address}" for address in given.get("services") or ()),
-        *(name for name in _CODE if given.get(name)),
-        *(f"program {key}" for key in given.get("programs", ())),
-    ]
-
-
 def _needed_of(loop: Loop, scenario: Scenario) -> Mapping[Feature, str]:
     """Return what the loop lacks, without what a recording says for bundled loops only."""
     if loop.machine is not None or not scenario.recorded:
@@ -328,12 +325,7 @@ def stated(spec: ScriptedTool) -> tuple[str, ...]:
 
 def _behaviour_in_turn(spec: ScriptedTool) -> ToolBehaviour:
     turn = _in_turn(spec)
-
-    def now() -> ToolBehaviour:
-        own = turn()
-        return _behaviour(own, is_answer=own is not spec)
-
-    return ToolBehaviour(turn=now)
+    return ToolBehaviour(turn=lambda: _behaviour(own := turn(), is_answer=own is not spec))
 
 
 def _behaviour(spec: ScriptedTool, *, is_answer: bool = False) -> ToolBehaviour:
@@ -403,14 +395,11 @@ async def _pause(takes_ns: int, *, hangs: bool) -> None:
 
 
 def scripted_tools(scenario: Scenario, *, has_answers: bool = False) -> dict[str, Tool]:
-    """Return the scenario's tools by name, without those over its files.
-
-    A tool with `answers` counts its calls, so that each run needs it anew.
-    """
+    """Return the scenario's tools by name, without those over its files."""
     return {
         name: scripted_tool(name, spec)
         for name, spec in scenario.tools.items()
-        if spec.answers or not has_answers
+        if spec.answers or not has_answers  # they count their calls: each run needs new ones
     }
 
 
@@ -476,14 +465,11 @@ def _change(spec: ScriptedHook, added: Mapping[str, Tool], given: Any) -> None:
 
 
 def content_of(scenario: Scenario) -> bytes:
-    """Return the scenario as the header of a trace has it, in JSON without defaults.
-
-    Raises ScenarioError for a text that is no Unicode, which only Python code can give.
-    """
+    """Return the scenario in JSON without defaults, as a header has it. Raises ScenarioError."""
     try:
         # A field that nobody has set is not compared with its default, which takes time.
         text = scenario.model_dump_json(exclude_unset=True, exclude_defaults=True, by_alias=True)
-    except PydanticSerializationError:
+    except PydanticSerializationError:  # a text is no Unicode, which only Python code can give
         from simloop.scenario.writing import half_of_a_pair  # noqa: PLC0415 - in case of need
 
         raise half_of_a_pair() from None
@@ -497,7 +483,7 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
     if scenario.path and isinstance(loop, str):
         flags = [("--loop", loop)] if loop != scenario.loop else []
         flags += [("--judge-as", judge_as)] if judge_as else []
-        flags += [("--option", f"{key}={_written(value)}") for key, value in options.items()]
+        flags += [("--option", f"{k}={_SPELLED.get(str(v), v)}") for k, v in options.items()]
         after = "".join(f" {flag} {shlex.quote(word)}" for flag, word in flags)
         after += " --isolate" * bool(given.get("isolate"))
         after += " --real-hooks" * bool(given.get("real_hooks"))
@@ -510,10 +496,6 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
     words += [f"loop_options={options!r}"] if options else []
     words += [f"{name}=True" for name in ("isolate", "real_hooks") if given.get(name)]
     return f"{call}({', '.join((source, f'seed={seed}', *words))})"
-
-
-def _written(value: Any) -> str:
-    return {"True": "true", "False": "false", "None": "null"}.get(str(value), str(value))
 
 
 def _called(loop: GivenLoop) -> str:

@@ -33,15 +33,11 @@ if TYPE_CHECKING:
 
 
 class Scripts:
-    """The parties that answer the agent of one run, by their scripts.
-
-    `disturbed` is the model with the faults of chance, if there are some, and `model` the one
-    without. `scenario` states all that was added so far.
-    """
+    """The parties that answer the agent of one run, by their scripts."""
 
     def __init__(self, plan: Plan, seeds: Seeds, trace: looptrace.LoopTrace) -> None:
-        self.scenario: schema.Scenario = plan.scenario
-        self.model = self.disturbed = plan.model()
+        self.scenario: schema.Scenario = plan.scenario  # states all that was added so far
+        self.model = self.disturbed = plan.model()  # the second one with faults of chance
         self.files = None if plan.scenario.files is None else files.Files(plan.scenario.files)
         self.tools = plan.tools(self.files)
         self.sites: FaultSites | None = None

@@ -188,11 +188,9 @@ _LARGE = re.compile(r"\d{19}")  # a number that a file may not hold
 
 
 def differing(wanted: PastMessage, got: messages.Message) -> tuple[str, Any, Any] | None:
-    """Return the first key in which a message is not as wanted, with both values; or None.
-
-    A provider sends a summary as a message of the user, and has no word for a result that failed.
-    """
+    """Return the first key in which a message is not as wanted, with both values; or None."""
     given = written(got)
+    # A provider sends a summary as a message of the user, and has no word for a result that failed.
     for role in _ROLES:
         text = getattr(wanted, role)
         same = "user" if role == "summary" and "user" in given else role

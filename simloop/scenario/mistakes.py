@@ -151,11 +151,8 @@ def _fields(model: Any) -> dict[str, Any] | None:
 
 
 def validated(document: Document, kind: Any) -> Any:
-    """Return the content of a file as `kind`. Raises ScenarioError with the place of each mistake.
-
-    It is read as JSON: strict JSON accepts a word for an enum member; strict Python does not.
-    """
-    try:
+    """Return the content of a file as `kind`. Raises ScenarioError with each mistake's place."""
+    try:  # as JSON: strict JSON accepts a word for an enum member; strict Python does not
         return TypeAdapter(kind).validate_json(json.dumps(document.data))
     except ValidationError as error:
         raise findings(document, error, kind) from None  # its text quotes the file unescaped

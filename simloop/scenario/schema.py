@@ -135,15 +135,12 @@ class ScriptedTool(Strict):
         if self.timeout is not None and not (self.timeout and self.timeout % millisecond_ns == 0):
             raise wrong("timeout", "must be a whole number of milliseconds, and at least 1ms")
         if self.json_schema is not None:
-            self._check_schema(self.json_schema)
+            try:
+                Tool(lambda: None, name="tool", parameters=self.json_schema)
+            except ScenarioError as error:
+                message = f"this is not a JSON Schema{error.message.partition('JSON Schema')[2]}"
+                raise wrong("json_schema", message) from error
         return self
-
-    def _check_schema(self, schema: dict[str, Any]) -> None:
-        try:
-            Tool(lambda: None, name="tool", parameters=schema)
-        except ScenarioError as error:
-            message = f"this is not a JSON Schema{error.message.partition('JSON Schema')[2]}"
-            raise wrong("json_schema", message) from error
 
     def schema_of_arguments(self) -> dict[str, Any]:
         """Return the JSON Schema of the arguments; the short form allows no others."""

@@ -144,17 +144,14 @@ def _is_block(text: str) -> bool:
 
 
 def _inline(value: Any, room: int) -> str | None:
-    """Return the value on one line; None if it takes more room, or has a text that is a block.
-
-    A value without items has all the room that it takes.
-    """
+    """Return the value on one line; None if it takes more room, or has a text that is a block."""
     if isinstance(value, str):
         return None if len(value) > room or _is_block(value) else _scalar(value, flow=True)
     if isinstance(value, dict):
         marks, named = "{}", [(f"{_scalar(key, flow=True)}: ", value[key]) for key in value]
     elif isinstance(value, list | tuple):
         marks, named = "[]", [("", each) for each in value]
-    else:
+    else:  # it has all the room that it takes
         return _scalar(value, flow=True)
     parts: list[str] = []
     for name, each in named:

@@ -167,13 +167,9 @@ def _field(one: Any, other: Any) -> tuple[str, Any, Any]:
 
 def _context(record: list[AnyEntry], seq: int) -> tuple[str, ...]:
     before = (record[place] for place in range(seq - 1, -1, -1))
-    groups = islice(groupby(before, _row_of), CONTEXT)
-    rows = [[*group][::-1] for _, group in groups]
+    groups = groupby(before, lambda e: (e.request,) if type(e) is entries.TextDelta else e.seq)
+    rows = [[*group][::-1] for _, group in islice(groups, CONTEXT)]
     return tuple(f"{clock(row[0].at_ns)}  {describe(*row)}" for row in reversed(rows))
-
-
-def _row_of(entry: AnyEntry) -> object:
-    return (entry.request,) if type(entry) is entries.TextDelta else entry.seq
 
 
 def _plain(value: Struct) -> dict[str, Any]:

@@ -75,9 +75,7 @@ class Request(Entry, frozen=True, gc=False):
     tools: tuple[messages.ToolSpec, ...] | UnsetType = UNSET  # if not those of the base
     tokens: Count = 0  # the agent's estimate of their size; 0 if it makes none
     party: str = ""  # that of `models` in the scenario; empty for the others
-    output: messages.StructuredOutput | UnsetType = (
-        UNSET  # the object that it asks for as its answer
-    )
+    output: messages.StructuredOutput | UnsetType = UNSET  # what it asks for as its answer
 
 
 class TextDelta(Entry, frozen=True, gc=False):

@@ -325,14 +325,11 @@ _READERS: dict[type, Callable[[Facts, Any], None]] = {
 
 def _has_all_of(before: Request, kept: int) -> bool:
     missing = len(before.messages) - kept
-    return not missing or (missing == 1 and _is_note(before.messages[-1]))
+    note = before.messages[-1] if missing == 1 else None
+    return not missing or (type(note) is AssistantMessage and not note.calls)
 
 
 def _adds_to(request: Request, end: Request, kept: int) -> bool:
     """Return whether a request has all messages of another; if of another party, and new ones."""
     is_own = request.party == end.party or kept < len(request.messages)
     return is_own and _has_all_of(end, kept)
-
-
-def _is_note(message: Message) -> bool:
-    return type(message) is AssistantMessage and not message.calls

@@ -51,15 +51,12 @@ def _arguments(app: Any) -> int:
 
 
 class Channel(http.ReplyCourse):
-    """The course of a reply that another thread makes: it puts steps, and the client takes them.
-
-    `on_taken` is called when the client has taken a piece, and when it gives up.
-    """
+    """The course of a reply that another thread makes: it puts steps, and the client takes them."""
 
     def __init__(self) -> None:
         self.unread = 0
         self.is_closed = self.has_begun = False
-        self.on_taken: Callable[[], object] = lambda: None
+        self.on_taken: Callable[[], object] = lambda: None  # if the client takes a piece, or ends
         self._steps: deque[Any] = deque()
         self._waiter: asyncio.Future[None] | None = None
 

@@ -24,10 +24,7 @@ _OVER: Any = object()
 
 
 class Exchange:
-    """A request that was sent, and the reply whose course is given.
-
-    `unreachable` is called when it is known that no connection is made.
-    """
+    """A request that was sent, and its reply. `unreachable` is called if no connection is made."""
 
     def __init__(
         self, course: http.ReplyCourse, sent: http.HttpRequest, unreachable: Callable[[], object]
@@ -75,32 +72,26 @@ class Exchange:
                     if step is not None:
                         return self._said(step)
         except TimeoutError:
-            raise self._timed_out() from None
+            sent, phase = self._sent, self._phase
+            seconds = sent.connect_timeout_s if phase == "connect" else sent.read_timeout_s
+            assert seconds is not None
+            self._course.time_out(f"the client's {phase} timeout of {seconds:g} s is over")
+            raise http.TimedOut(phase, seconds) from None
 
     async def aclose(self) -> None:
         self.is_open = False
         self._steps.close()
         await self._course.aclose()
 
-    def _timed_out(self) -> http.TimedOut:
-        sent, phase = self._sent, self._phase
-        seconds = sent.connect_timeout_s if phase == "connect" else sent.read_timeout_s
-        assert seconds is not None
-        self._course.time_out(f"the client's {phase} timeout of {seconds:g} s is over")
-        return http.TimedOut(phase, seconds)
-
 
 @dataclass(eq=False)
 class ModelCourse(http.ReplyCourse):
-    """The course of a reply of the model: `stream` is the recorded stream of its parts.
-
-    `request` is what was read from `sent` in a format, and `stamp` is that of the reply.
-    """
+    """The course of a reply of the model: `stream` is the recorded stream of its parts."""
 
     stream: RecordedStream
     form: WireFormat
-    request: WireRequest
-    stamp: Stamp
+    request: WireRequest  # as the format has read it from `sent`
+    stamp: Stamp  # of the reply
     sent: http.HttpRequest
     has_begun: bool = False  # whether the headers are sent
 
@@ -132,7 +123,9 @@ class ModelCourse(http.ReplyCourse):
                     raise http.ConnectionRefused if self.is_unreachable else http.ConnectionLost
                 has_status = part.fault.status is not msgspec.UNSET or self.stream.raised
                 if not self.has_begun and (not streams or has_status):
-                    yield from self._failed(part)
+                    failed = form.error(part, self.stamp)
+                    yield http.Head(failed.status, failed.headers)
+                    yield failed.body.data or b""
                     return
             if not streams:
                 parts.append(part)
@@ -169,11 +162,6 @@ class ModelCourse(http.ReplyCourse):
             raise http.TimedOut("read", self.sent.read_timeout_s or 0)
         is_lost = failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
         return is_lost or self.is_unreachable
-
-    def _failed(self, failure: StreamError) -> Iterator[http.Head | bytes]:
-        reply = self.form.error(failure, self.stamp)
-        yield http.Head(reply.status, reply.headers)
-        yield reply.body.data or b""
 
 
 class ReplyBody(http.HttpBody):

@@ -142,18 +142,14 @@ def _binds_world(made: Any, name: str) -> bool:
 
 
 class Ending(Struct, frozen=True):
-    """The end of a run. `text` is the model's last text, `message` the message to the user.
-
-    `limit` names the limit that ended the run, if one did. `counters` are those of a machine, and
-    `exit` is the exit status of a whole program.
-    """
+    """The end of a run. `text` is the model's last text, `message` the message to the user."""
 
     outcome: Outcome
-    limit: str = ""
+    limit: str = ""  # that ended the run, if one did
     message: str = ""
     text: str = ""
-    counters: Counters | None = None
-    exit: int | None = None
+    counters: Counters | None = None  # of a machine
+    exit: int | None = None  # the exit status of a whole program
 
 
 class AgentRecord:

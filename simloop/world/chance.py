@@ -54,10 +54,7 @@ class ChanceFaults:
 
 
 def chance_of_weather(weather: str) -> ChanceFaults:
-    """Return the faults of a weather: names of weathers or of sites, joined by `+`.
-
-    Raises ScenarioError for an unknown name.
-    """
+    """Return the faults of weathers or sites, by names joined with `+`. Raises ScenarioError."""
     sites: list[str] = []
     for name in weather.split("+"):
         if name not in catalogue.WEATHERS and name not in SITES:

@@ -178,26 +178,19 @@ class Model(Protocol):
 
 
 class ScriptEntry(Struct, frozen=True):
-    """One entry of a script: what to play, how often, for which requests, and where it stands.
+    """One entry of a script: what to play, how often, for which requests, and where it stands."""
 
-    `play` returns the timed parts; its argument is the number of the first call without an id.
-    `times` None is any number, at least once. `matches` None is an ordered entry, else a rule.
-    """
-
-    play: Callable[[int], Sequence[TimedPart]]
+    play: Callable[[int], Sequence[TimedPart]]  # gets the number of the first call without an id
     position: str
-    times: int | None = 1
-    matches: Callable[[Request], bool] | None = None
+    times: int | None = 1  # None is any number, at least once
+    matches: Callable[[Request], bool] | None = None  # None is an ordered entry, else a rule
 
 
 class Script(Struct, eq=False):
-    """Entries for one purpose or one party. Rules go first, in order; then the next ordered entry.
-
-    `party` is the name of the party, or empty; then the requests are of none of `parties`.
-    """
+    """Entries for one purpose or party. Rules go first, in order; then the next ordered entry."""
 
     name: str
-    party: str = ""
+    party: str = ""  # its name; empty for the requests that are of none of `parties`
     parties: Iterable[str] = ()
     played: dict[str, int] = {}
     _entries: list[ScriptEntry] = []

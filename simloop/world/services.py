@@ -64,17 +64,14 @@ class ServiceThread(threading.Thread):
 
 
 class ServiceRule(Struct, frozen=True):
-    """One rule of a service: the requests that it answers, how, and how often.
+    """One rule of a service: the requests that it answers, how, and how often."""
 
-    `matches` gets a request and its path after the address of the service, with the query. It
-    returns the values of the path's parameters, or None; `play` gets them, and returns the answer.
-    `times` None is any number, and `position` is the place of the rule in the file.
-    """
-
+    # Gets a request and its path after the address of the service, with the query; returns the
+    # values of the path's parameters for `play`, or None.
     matches: Callable[[HttpRequest, str], Mapping[str, str] | None]
     play: Callable[[Mapping[str, str]], TimedAnswer]
-    position: str
-    times: int | None = None
+    position: str  # in the file
+    times: int | None = None  # None is any number
 
 
 class App:

@@ -226,16 +226,11 @@ def _finding(error: jsonschema_rs.ValidationError, schema: Any) -> str:
 
 
 class ToolServer(Struct, frozen=True):
-    """The course of the connections of one world.
+    """The course of the connections of one world."""
 
-    `lost_calls` are the calls, counted from 1, in which the connection is lost. `listed_ns` has the
-    time at which a tool appears in the list, `unlisted_ns` the time at which it leaves the list, as
-    nanoseconds of the clock; a tool in neither is always in the list.
-    """
-
-    lost_calls: frozenset[int] = frozenset()
-    listed_ns: Mapping[str, int] = {}
-    unlisted_ns: Mapping[str, int] = {}
+    lost_calls: frozenset[int] = frozenset()  # counted from 1: the connection is lost in them
+    listed_ns: Mapping[str, int] = {}  # when a tool appears in the list, and when it leaves it;
+    unlisted_ns: Mapping[str, int] = {}  # a tool in neither is always in the list
 
     def lists(self, tool: str, at_ns: int) -> bool:
         return self.listed_ns.get(tool, at_ns) <= at_ns < self.unlisted_ns.get(tool, at_ns + 1)

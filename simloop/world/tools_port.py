@@ -42,16 +42,11 @@ Breaking: TypeAlias = Callable[[Timeout], contextlib.AbstractContextManager[obje
 
 
 class ToolBehaviour(NamedTuple):
-    """The settings of one tool.
+    """The settings of one tool. What is not stated is None."""
 
-    `wait` takes the time of the tool before it ends, and is None for a tool that takes none.
-    `result` returns or raises in the place of the function, and is None for a tool whose result is
-    not stated. `details` are for the interface.
-    """
-
-    wait: Callable[[], Coroutine[Any, Any, None]] | None = None
-    result: Callable[[], Any] | None = None
-    details: Any = None
+    wait: Callable[[], Coroutine[Any, Any, None]] | None = None  # takes its time before it ends
+    result: Callable[[], Any] | None = None  # returns or raises in the place of the function
+    details: Any = None  # for the interface
     timeout_ms: int | None = None
     turn: "Callable[[], ToolBehaviour] | None" = None
     """Returns the behaviour in the next call, for a tool whose calls differ."""

@@ -33,17 +33,13 @@ _ADVICE = "let CancelledError pass: `except Exception` does, `except BaseExcepti
 
 
 class TypedLine(Struct):
-    """A line that the user types `after_ns` after the program has asked for it.
-
-    It answers only what the program asks with all texts of `contains`. `times` None is any number,
-    at least once. `place` is its place in the scenario.
-    """
+    """A line that the user types `after_ns` after the program has asked for it."""
 
     text: str
-    place: str
+    place: str  # in the scenario
     after_ns: int = 0
-    contains: Sequence[str] = ()
-    times: int | None = 1
+    contains: Sequence[str] = ()  # it answers only what the program asks with all of them
+    times: int | None = 1  # None is any number, at least once
     typed: int = 0
 
     def fits(self, screen: str) -> bool:

@@ -38,10 +38,8 @@ class World(Struct, frozen=True):
         self.model.turn = self.tools.turn = self.user.turn
 
     def note_refused(self, what: str, name: str, asked: str, place: str) -> None:
-        """Record what an agent asked for and did not get, unless the newest entry is an equal one.
-
-        A refusal is no failure: reports list those that nobody means.
-        """
+        """Record what an agent asked for and did not get, unless the newest entry equals it."""
+        # A refusal is no failure: reports list those that nobody means.
         patterns = {"host": self.offline, "program": self.absent}.get(what, ())
         meant = any(fnmatchcase(name.lower(), each.lower()) for each in patterns)
         asked, recorder = writable(asked), self.model.recorder

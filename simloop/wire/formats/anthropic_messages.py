@@ -249,12 +249,8 @@ class _MessageEncoder(replies.BlockEncoder):
     def __init__(self, form: AnthropicMessages, request: WireRequest, stamp: Stamp) -> None:
         super().__init__(form, request, stamp)
         self._usage: values.Usage | None = None
-        self._head = {
-            "id": f"msg-{stamp.number}",
-            "type": "message",
-            "role": "assistant",
-            "model": request.model,
-        }
+        kind = {"type": "message", "role": "assistant"}
+        self._head = {"id": f"msg-{stamp.number}", **kind, "model": request.model}
 
     def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:
         self._usage = ahead.usage if ahead is not None else None
@@ -334,9 +330,5 @@ def _event(name: str, fields: JsonObject) -> WireEvent:
 def _usage(usage: values.Usage | None) -> JsonObject:
     """Return token counts; the format has no word for none, so that zeros stand for them."""
     given = usage or values.Usage()
-    return {
-        "input_tokens": given.input_tokens,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "output_tokens": given.output_tokens,
-    }
+    cache = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    return {"input_tokens": given.input_tokens, **cache, "output_tokens": given.output_tokens}

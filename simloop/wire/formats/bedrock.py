@@ -95,11 +95,6 @@ _ERRORS = replies.error_words("bedrock")
 _IN_STREAM = payload.PROVIDERS["bedrock in streams"]
 
 
-def _known(status: int) -> int:
-    kind = 400 if status < 500 else 503  # noqa: PLR2004 - the classes of HTTP
-    return status if status in _ERRORS else kind
-
-
 def _words(fault: values.Fault) -> ErrorWords:
     of_servers, of_clients = (_ERRORS[status].type for status in (503, 400))
     words = replies.words_of(fault, _ERRORS, of_servers, of_clients)
@@ -206,8 +201,9 @@ class _ConverseEncoder(replies.BlockEncoder):
             yield _event("contentBlockStop", **place)
 
     def failed(self, fault: values.Fault) -> WireEvent:
-        words = _words(fault)
-        status = _known(replies.status_of(fault))
+        words, status = _words(fault), replies.status_of(fault)
+        if status not in _ERRORS:
+            status = 400 if status < 500 else 503  # noqa: PLR2004 - the classes of HTTP
         kind = f"{_IN_STREAM.get(str(status), 'internalServer')}Exception"
         if fault.code.endswith("Exception"):
             kind = fault.code[:1].lower() + fault.code[1:]
@@ -248,12 +244,8 @@ def _delta(block: replies.ReplyBlock, piece: str) -> JsonObject:
 
 
 def _metadata(finish: values.Finish) -> dict[str, Any]:
-    usage = finish.usage or values.Usage()
-    counts = {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "totalTokens": usage.input_tokens + usage.output_tokens,
-    }
+    usage, names = finish.usage or values.Usage(), ("inputTokens", "outputTokens", "totalTokens")
+    counts = payload.counts_of(usage, *names)
     return {"usage": counts, "metrics": {"latencyMs": 1}}
 
 

@@ -282,11 +282,8 @@ class _ContentEncoder(replies.BlockEncoder):
     def _ending(self, parts: Sequence[JsonObject]) -> JsonObject:
         finish = self.finish
         usage = (finish and finish.usage) or values.Usage()
-        counts = {
-            "promptTokenCount": usage.input_tokens,
-            "candidatesTokenCount": usage.output_tokens,
-            "totalTokenCount": usage.input_tokens + usage.output_tokens,
-        }
+        names = "promptTokenCount", "candidatesTokenCount", "totalTokenCount"
+        counts = payload.counts_of(usage, *names)
         word = self._word(finish) if finish else ""
         filtered = finish is not None and finish.reason is values.FinishReason.CONTENT_FILTER
         if filtered and word in _BLOCKS and not self.blocks:

@@ -207,12 +207,9 @@ class _ChatEncoder(replies.BlockEncoder):
     def __init__(self, form: OpenAIChat, request: WireRequest, stamp: Stamp) -> None:
         super().__init__(form, request, stamp)
         self._text_field = "content"
-        self._head: dict[str, Any] = {
-            "id": f"chatcmpl-{stamp.number}",
-            "object": "chat.completion.chunk" if request.streams else "chat.completion",
-            "created": stamp.created_s,
-            "model": request.model,
-        }
+        kind = "chat.completion.chunk" if request.streams else "chat.completion"
+        self._head: dict[str, Any] = {"id": f"chatcmpl-{stamp.number}", "object": kind}
+        self._head |= {"created": stamp.created_s, "model": request.model}
 
     def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:
         if ahead is not None and ahead.raw == REFUSAL:
@@ -287,12 +284,8 @@ class _ChatEncoder(replies.BlockEncoder):
         return payload.wire_json({**self._head, "choices": [choice], **more}).encode()
 
     def _usage(self, finish: values.Finish) -> JsonObject | None:
-        usage = self.options.usage_of(finish)
-        if usage is None:
-            return None
-        given, came = usage.input_tokens, usage.output_tokens
-        total = given + came
-        return {"prompt_tokens": given, "completion_tokens": came, "total_tokens": total}
+        usage, names = self.options.usage_of(finish), ("prompt_tokens", "completion_tokens")
+        return None if usage is None else payload.counts_of(usage, *names, "total_tokens")
 
 
 def _call_delta(change: BlockChange) -> JsonObject:

@@ -204,14 +204,10 @@ class _Prose(NamedTuple):
         return {"type": self.type, self.field: text, **more}
 
 
-_TEXT = _Prose("response.output_text", "response.content_part", "content_index", "output_text")
-_REFUSED = _Prose(
-    "response.refusal", "response.content_part", "content_index", "refusal", "refusal"
-)
-_SUMMARY = _Prose(
-    "response.reasoning_summary_text", "response.reasoning_summary_part", "summary_index",
-    "summary_text",
-)  # fmt: skip
+_PART, _THOUGHT = ("response.content_part", "content_index"), "response.reasoning_summary"
+_TEXT = _Prose("response.output_text", *_PART, "output_text")
+_REFUSED = _Prose("response.refusal", *_PART, "refusal", "refusal")
+_SUMMARY = _Prose(f"{_THOUGHT}_text", f"{_THOUGHT}_part", "summary_index", "summary_text")
 _CALL = "response.function_call_arguments"
 # What the provider repeats of a request that states none of it.
 _SETTINGS: JsonObject = payload.PROVIDERS["openai-responses settings"]

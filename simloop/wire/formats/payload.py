@@ -98,6 +98,12 @@ def usage_of(counts: JsonObject, given: str, came: str) -> Usage | None:
     return Usage(*(each if type(each) is int and each > 0 else 0 for each in numbers))
 
 
+def counts_of(usage: Usage, given: str, came: str, total: str) -> dict[str, int]:
+    """Return token counts, and their sum, in the fields of a format."""
+    both = usage.input_tokens, usage.output_tokens
+    return {given: both[0], came: both[1], total: sum(both)}
+
+
 def model_of(body: JsonObject) -> str:
     """Return the name of the model that a request asks."""
     model = text_at(body, "model", "")

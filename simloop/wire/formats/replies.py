@@ -79,11 +79,8 @@ class BlockEncoder(ABC):
         self._calls: list[ReplyBlock] = []  # open calls: their pieces may come in turn
 
     def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:  # noqa: ARG002 - the protocol has it
-        """Return the events before the first part; `ahead` is the finish, if it is known.
-
-        Anthropic's first event reports its usage, and OpenAI sends a refusal as such.
-        """
-        return ()
+        """Return the events before the first part; `ahead` is the finish, if it is known."""
+        return ()  # Anthropic's first event reports its usage, and OpenAI sends a refusal as such
 
     def feed(self, part: values.Part) -> Sequence[WireEvent]:
         """Return the events of the next part; a StreamError is an error inside the stream."""
@@ -294,10 +291,7 @@ class WireFormat(ABC):
         """Return the contents of a request. Raises WrongRequest."""
 
     def joined(self, events: Iterable[JsonObject]) -> JsonObject:  # noqa: ARG002 - others use it
-        """Return the whole reply, as its JSON, that the events of a recorded stream make.
-
-        An error that the stream carries is its `error`. Raises WrongRequest.
-        """
+        """Return the reply that recorded events make, with their `error`. Raises WrongRequest."""
         raise WrongRequest("", f"a recorded stream of {self.name} is not read")
 
     def reply(self, body: JsonObject) -> WireReply:  # noqa: ARG002 - as above

@@ -15,10 +15,7 @@ class WireEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """The contents of a request; `reports_usage`: a stream reports its token counts.
-
-    `size_reply` is set if it asks for its size in tokens alone: the reply, with `%d` for them.
-    """
+    """The contents of a request; `reports_usage`: a stream reports its token counts."""
 
     model: str
     system_prompt: str
@@ -26,7 +23,7 @@ class WireRequest:
     tools: tuple[ToolSpec, ...]
     streams: bool
     reports_usage: bool = True
-    size_reply: str = ""
+    size_reply: str = ""  # to one for its size in tokens alone: the reply, with `%d` for them
     output: StructuredOutput | None = None
 
 
@@ -46,11 +43,7 @@ class WireReply(NamedTuple):
 
 
 class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, answered with its status
-    """A request that the provider would refuse: where in its body, and why.
-
-    `code` is the provider's code of the mistake, if it has one. `is_limit` is true if a provider
-    could take the request, and only the script cannot.
-    """
+    """A request that the provider would refuse: where in its body, and why."""
 
     def __init__(
         self, key: str, message: str, code: str = "", *, status: int = 400, is_limit: bool = False
@@ -58,6 +51,6 @@ class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, an
         super().__init__(f"{key}: {message}" if key else message)
         self.key = key
         self.message = message
-        self.code = code
+        self.code = code  # the provider's, if it has one for the mistake
         self.status = status
-        self.is_limit = is_limit
+        self.is_limit = is_limit  # a provider could take the request, and only the script cannot
