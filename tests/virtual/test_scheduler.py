@@ -55,6 +55,18 @@ def test_threads_that_are_ready_at_one_instant_run_in_order_or_in_one_drawn_from
     assert len({tuple(each) for each in orders}) > 10
 
 
+def test_the_workers_of_a_pool_are_joined_in_the_order_of_their_start() -> None:
+    def work() -> list[int]:
+        done: list[int] = []
+        for _ in range(20):
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(lambda n: (time.sleep(1), done.append(n)), range(3)))
+        return done
+
+    first = in_thread(work, seed=1, shuffle_ties=True)
+    assert [in_thread(work, seed=1, shuffle_ties=True) for _ in range(8)] == [first] * 8
+
+
 def test_threads_that_wait_for_one_event_are_shuffled_too() -> None:
     def race() -> str:
         event, done = threading.Event(), list[str]()

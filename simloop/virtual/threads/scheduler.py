@@ -276,6 +276,13 @@ logging.getLogger("concurrent.futures").addFilter(
 )
 
 
+class _Workers(dict[threading.Thread, None]):
+    """The workers of a pool, which `shutdown` joins one by one: a set is in the order of `id()`."""
+
+    def add(self, thread: threading.Thread) -> None:
+        self[thread] = None
+
+
 class Pools:
     """The pools of threads of one run: their workers are simulated threads.
 
@@ -297,6 +304,7 @@ class Pools:
             named["thread_name_prefix"] = f"ThreadPoolExecutor-{self._names}"
             self._names += 1
         _make_pool(pool, **named)
+        pool._threads = _Workers()
         self._own.append(weakref.ref(pool))
 
     def submit(self, pool: Any, function: Any, *args: Any, **kwargs: Any) -> "Future[Any]":
