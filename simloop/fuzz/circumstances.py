@@ -135,8 +135,8 @@ def _failures() -> Iterator[Circumstance]:
     for status in (429, 503):
         for wait in faults.WAITS[1:]:
             act = _inserted({"http": {"status": status, **wait}})
-            act = _first(act) if "2026" in str(wait) else act  # a date is over soon
-            yield Circumstance(f"http {status} {wait}", act)
+            is_date = "2026" in str(wait)  # it is over soon
+            yield Circumstance(f"http {status} {wait}", _first(act) if is_date else act)
     waits = _inserted({"http": {"status": 429, "retry_after": "45s"}})
     yield Circumstance("a wait, then nothing", _both(_inserted({"finish": "stop"}), waits))
     for body in faults.BODIES[1:]:

@@ -38,6 +38,7 @@ class DeclaredLimits(NamedTuple):
     max_steps_per_round: float = inf
     max_error_count: float = inf
     max_compaction_attempts: float = inf
+    max_wall_clock_ms: float = inf
 
     @property
     def or_usual(self) -> "Limits":
@@ -65,6 +66,7 @@ class Limits(Checked, at="limits"):
 
     @property
     def declared(self) -> DeclaredLimits:
-        """Return the bounds on numbers that were set, also if they were set to the default."""
+        """Return the bounds on a run that were set, also if they were set to the default."""
         values = ((name, getattr(self, name)) for name in DeclaredLimits._fields)
-        return DeclaredLimits(**{name: n for name, n in values if not isinstance(n, Usual)})
+        is_set = {name: n for name, n in values if n is not None and not isinstance(n, Usual)}
+        return DeclaredLimits(**is_set)

@@ -271,7 +271,8 @@ class Declared(Strict):
     @field_serializer("limits", mode="wrap")
     def _with_usual_numbers(self, limits: Limits | None, write: Any) -> Any:
         declared = {} if limits is None else limits.declared._asdict()
-        return limits and write(limits) | {name: n for name, n in declared.items() if n < inf}
+        counts = {name: n for name, n in declared.items() if n < inf and not name.endswith("_ms")}
+        return limits and write(limits) | counts
 
 
 _SHORTEST = fields.duration("1ms")

@@ -19,7 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simloop import messages as values
-from simloop.messages import AssistantMessage, FinishReason, Message, Request, ToolCall
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    Request,
+    ToolCall,
+    UserMessage,
+)
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.requests import read_request, shared
@@ -195,13 +202,20 @@ class Facts:
         return any(not said.isdisjoint((each.text, *(c.id for c in each.calls))) for each in own)
 
     def _is_beside(self, request: Request, before: Request) -> bool:
-        """Return whether a request without tools has not all of a conversation that offers some."""
+        """Return whether a request without tools stands beside a conversation that offers some.
+
+        It has not all of it, or asks something of its own once the model has given its answer.
+        """
         if request.tools or not before.tools:
             return False
         kept, reply = shared(before.messages, request.messages), self.replies.get(before.number)
         has_said = reply is not None and reply.may_act and bool(reply.text or reply.calls)
         is_told = not has_said or self._has_reply(request.messages[kept:], before)
-        return not (_has_all_of(before, kept) and is_told)
+        if not (_has_all_of(before, kept) and is_told):
+            return True
+        asked, of_user = request.messages[-1], self.prompt.text if self.prompt else ""
+        is_answer = reply is not None and reply.is_closed and has_said and not reply.calls
+        return is_answer and type(asked) is UserMessage and of_user not in asked.text
 
     def _likeness(self, request: Request, end: Request) -> tuple[bool, bool, int, int]:
         """Return how likely it is, of several ends, that the request goes on from this one."""

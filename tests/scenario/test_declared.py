@@ -25,6 +25,7 @@ tool_timeout: 20s
 mutating: [pay, "https://orders.example"]
 deviations: {answered-calls: no tool is run}
 """
+LIMITS = DeclaredLimits(max_steps=100, max_error_count=3, max_wall_clock_ms=540_000)
 DECLARED = Declared(
     limits=Limits(max_steps=100, max_error_count=3, max_wall_clock_ms=540_000),
     retry=ExponentialBackoff(initial_delay_ms=4_000),
@@ -46,7 +47,7 @@ def test_a_declared_limit_is_kept_in_a_file_also_if_it_is_the_usual_number() -> 
     again = parse_scenario(scenario_text(scenario)).declares
     assert again == DECLARED
     assert again.limits is not None
-    assert again.limits.declared == DeclaredLimits(max_steps=100, max_error_count=3)
+    assert again.limits.declared == LIMITS
     empty = Scenario(prompt="Go.", declares=Declared(mutating=["pay"]))
     assert parse_scenario(scenario_text(empty)) == empty
 
@@ -66,7 +67,7 @@ class Own:
 
 def test_declarations_of_a_scenario_replace_attributes_and_join_the_deviations() -> None:
     loop = loop_of(Scenario(prompt="Go.", declares=DECLARED), {"loop": Own})
-    assert loop.declared_limits == DeclaredLimits(max_steps=100, max_error_count=3)
+    assert loop.declared_limits == LIMITS
     assert loop.retry == DECLARED.retry
     assert loop.mutating == frozenset({"pay", "https://orders.example"})
     assert loop.tool_timeout_ns == 20 * 10**9

@@ -217,7 +217,12 @@ BEFORE: dict[str, tuple[list[Asked | None], list[int]]] = {
     "an aside without a reply that was said before": (
         [offers([Q, ONE, R], ONE), Asked("a", [Q, ONE, R, S])], [0, 0],
     ),
-    "a summary of all messages goes on": ([offers([Q], ONE), Asked("a", [Q, ONE, S])], [0, 1]),
+    "a summary of all messages behind the answer": (
+        [offers([Q], ONE), Asked("a", [Q, ONE, S]), NEXT_RUN, offers([Q, ONE, R], OK)], [0, 0, 1],
+    ),
+    "amid the work it goes on": (
+        [offers([Q], calls("c1")), Asked("a", [Q, calls("c1"), SEEN, S])], [0, 1],
+    ),
     "so does a try without tools": ([offers([Q], AssistantMessage("")), Asked("a", [Q])], [0, 1]),
     "the oldest of 17 is forgotten": (
         [*[Asked("a", [UserMessage(f"{n}?")], waits=True) for n in range(17)],

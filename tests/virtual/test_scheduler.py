@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import as_completed as completed
 from typing import Any
 
 import pytest
@@ -58,13 +59,49 @@ def test_threads_that_are_ready_at_one_instant_run_in_order_or_in_one_drawn_from
 def test_the_workers_of_a_pool_are_joined_in_the_order_of_their_start() -> None:
     def work() -> list[int]:
         done: list[int] = []
+
+        def wait(n: int) -> None:
+            time.sleep(1)
+            done.append(n)
+
         for _ in range(20):
             with ThreadPoolExecutor(4) as pool:
-                list(pool.map(lambda n: (time.sleep(1), done.append(n)), range(3)))
+                list(pool.map(wait, range(3)))
         return done
 
     first = in_thread(work, seed=1, shuffle_ties=True)
     assert [in_thread(work, seed=1, shuffle_ties=True) for _ in range(8)] == [first] * 8
+
+
+async def as_completed() -> list[int]:
+    return [await each for each in asyncio.as_completed([asyncio.sleep(1, n) for n in range(6)])]
+
+
+async def wait_for_futures() -> list[int]:
+    loop = asyncio.get_running_loop()
+    done, _ = await asyncio.wait([loop.run_in_executor(None, int, n) for n in range(6)])
+    return [each.result() for each in done]
+
+
+async def wait_for_pool() -> list[int]:
+    with ThreadPoolExecutor(8) as pool:
+        done, _ = wait([pool.submit(int, n) for n in range(6)])
+    return [each.result() for each in done]
+
+
+async def completed_before() -> list[int]:
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(int, n) for n in range(6)]
+        await asyncio.sleep(1)
+        return [each.result() for each in completed(futures)]
+
+
+@pytest.mark.parametrize("case", [as_completed, wait_for_futures, wait_for_pool, completed_before])
+def test_the_order_of_finished_work_is_not_that_of_addresses(case: Any) -> None:
+    # The objects give every run other addresses.
+    kept = [(simulate(case()), [object() for _ in range(7)]) for _ in range(12)]
+    assert all(done == kept[0][0] for done, _ in kept)
+    assert kept[0][0] in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0])
 
 
 def test_threads_that_wait_for_one_event_are_shuffled_too() -> None:
@@ -536,7 +573,8 @@ def test_an_agent_that_computes_as_long_as_a_look_takes_has_one_result() -> None
 
 GIVES_UP = """
 import contextlib, os, threading, time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import as_completed as completed
 from simloop import RunawayRun, ScenarioError, simulate
 
 def refuses():

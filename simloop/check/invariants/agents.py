@@ -392,6 +392,9 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     is_failed = type(entry) is entries.Ended and entry.outcome is Outcome.FAILED
     if not is_failed or facts.stop is not None or reply is None or facts.request is None:
         return ""
+    took_ms = (entry.at_ns - facts.prompt.at_ns) / NS_PER_MS if facts.prompt else 0
+    if took_ms >= (spent.limits.max_wall_clock_ms or inf):
+        return ""
     limits, why = spent.limits, f"the run fails ({entry.message:.80})"
     is_last = spent.errors + spent.aside >= limits.max_error_count
     is_last = is_last or spent.steps + 1 >= limits.max_steps  # it may be asked to answer now

@@ -267,9 +267,9 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         if last is not None and last.system_prompt != request.system_prompt:
             new.append(UserMessage(request.system_prompt))
         fault = reply.fault
-        signs = () if fault is None else (str(fault.status or fault.code), fault.message)
         is_cut = reply.finish is FinishReason.LENGTH
-        signs = (reply.text.strip(),) if is_cut else signs
+        signs = [reply.text.strip()] if is_cut else []
+        signs += [] if fault is None else [str(fault.status or fault.code), fault.message]
         is_told = any(sign in each.text for each in new for sign in signs if sign)
         is_empty = reply.finish is not None and not (reply.text.strip() or reply.calls)
         if new and (is_told or is_empty):

@@ -34,6 +34,7 @@ _asctime, _gmtime, _strftime = time.asctime, time.gmtime, time.strftime
 _seed, _uuid1 = random.Random.seed, uuid.uuid1
 # Wrapped, because they are exchanged here too.
 _wait_for, _all_tasks = functools.partial(asyncio.wait_for), functools.partial(asyncio.all_tasks)
+_as_completed: Any = functools.partial(asyncio.as_completed)
 _get_running_loop = asyncio._get_running_loop  # the public one raises
 _importlib: Any = importlib._bootstrap
 _LOCKS: dict[str, Any] = _importlib._module_locks  # has an entry during each import
@@ -259,8 +260,16 @@ def all_tasks(_: Answers, loop: asyncio.AbstractEventLoop | None = None) -> set[
     return {*sorted(_all_tasks(loop), key=hash)}
 
 
+def as_completed(_: Answers, fs: Any, **timeout: float | None) -> Any:
+    """Make a task of each coroutine in their order, not in that of a set of coroutines."""
+    if not (asyncio.isfuture(fs) or asyncio.iscoroutine(fs)):  # which is refused
+        fs = [*map(asyncio.ensure_future, dict.fromkeys(fs))]
+    return _as_completed(fs, **timeout)
+
+
 OF_ASYNCIO: dict[Any, Callable[..., Any]] = {
     _all_tasks.func: stand_in(_all_tasks.func, all_tasks),
+    _as_completed.func: stand_in(_as_completed.func, as_completed),
     # So that a trace is that of newer versions.
     **({_wait_for.func: stand_in(_wait_for.func, wait_for)} if sys.version_info < (3, 12) else {}),
 }

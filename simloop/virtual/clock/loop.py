@@ -120,7 +120,7 @@ class VirtualLoop(ReachingLoop):
         self._tie: Callable[[], int] | None = None
         # Strong references: asyncio's weak ones let the garbage collector end a waiting task.
         self._tasks: list[Task] = []
-        self.task_count = 0
+        self.task_count = self.future_count = 0
         self._sweep_at = 256
         self._task_factory: Any = None
         self._exception_handler: Any = None

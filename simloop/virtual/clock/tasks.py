@@ -1,6 +1,6 @@
 """The tasks of the virtual loop, and awaitables that run without a task up to their first wait.
 
-Nothing of a task depends on its address, because asyncio and programs keep tasks in sets.
+Nothing of a task or a future depends on its address: asyncio and programs keep them in sets.
 """
 
 import asyncio
@@ -34,6 +34,19 @@ class NumberedTask(asyncio.Task[Any]):
         if listener is not None and not self.done() and not self.cancelling():
             listener.cancels(self)
         return super().cancel(msg)
+
+
+class Future(asyncio.Future[Any]):
+    """A future of the loop whose hash is its number among those that were put in a set."""
+
+    _number = 0
+
+    def __hash__(self) -> int:
+        if not self._number:
+            loop: Any = self.get_loop()
+            loop.outer.future_count += 1
+            self._number = loop.outer.future_count
+        return self._number
 
 
 def of_finalizer(caller: FrameType) -> bool:

@@ -100,6 +100,9 @@ class ReachingLoop(asyncio.SelectorEventLoop):
         self._check_closed()  # type: ignore[attr-defined]
         return self._start(coro, default if name is None else name, **kwargs)
 
+    def create_future(self) -> asyncio.Future[Any]:
+        return tasks.Future(loop=self)
+
     def _start(self, coro: Any, name: Any, **kwargs: Any) -> asyncio.Task[Any]:
         if self._task_factory is not None:
             return super().create_task(coro, name=name, **kwargs)

@@ -283,6 +283,15 @@ class _Workers(dict[threading.Thread, None]):
         self[thread] = None
 
 
+class _NumberedFuture(Future[Any]):
+    """The future of a pool, whose hash is its number in the run: `wait` returns sets of them."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 class Pools:
     """The pools of threads of one run: their workers are simulated threads.
 
@@ -293,7 +302,7 @@ class Pools:
     def __init__(self) -> None:
         self._own: list[weakref.ref[ThreadPoolExecutor]] = []
         self._in_place_of: dict[ThreadPoolExecutor, ThreadPoolExecutor] = {}
-        self._names = 0
+        self._names = self._futures = 0
 
     def make(self, pool: Any, *given: Any, **named: Any) -> None:
         """Initialize a pool; its name counts per run, and its size is not that of the machine."""
@@ -307,7 +316,7 @@ class Pools:
         pool._threads = _Workers()
         self._own.append(weakref.ref(pool))
 
-    def submit(self, pool: Any, function: Any, *args: Any, **kwargs: Any) -> "Future[Any]":
+    def submit(self, pool: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Submit work to a pool, or to the one in the place of a pool from outside the run."""
         if not any(each() is pool for each in self._own):
             if pool._shutdown:
@@ -317,7 +326,11 @@ class Pools:
                 attributes = ((name, getattr(pool, f"_{name}", None)) for name in _PER_RUN)
                 self.make(made, **{name: value for name, value in attributes if value})
             pool = self._in_place_of[pool]
-        return _submit(pool, function, *args, **kwargs)
+        future: Any = _submit(pool, function, *args, **kwargs)
+        future.__class__ = _NumberedFuture
+        self._futures += 1
+        future.number = self._futures
+        return future
 
     def restore(self) -> None:
         """Let the pools that the run has made begin anew, with real threads."""

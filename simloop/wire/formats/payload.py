@@ -195,11 +195,11 @@ def chosen(
 ) -> tuple[tuple[ToolSpec, ...], StructuredOutput | None]:
     """Return the tools that a request lets the model call, and the arguments of one it forces."""
     choice = body.get("tool_choice")
-    given = choice if isinstance(choice, dict) else {"type": choice}
+    given: JsonObject = choice if isinstance(choice, dict) else {"type": choice}
     if given.get("type") == "none":
         return (), None
-    given = given["function"] if isinstance(given.get("function"), dict) else given
-    found = next((each for each in tools if each.name == given.get("name")), None)
+    named = given["function"] if isinstance(given.get("function"), dict) else given
+    found = next((each for each in tools if each.name == named.get("name")), None)
     return tools, None if found is None else StructuredOutput(found.parameters, tool=found.name)
 
 

@@ -246,6 +246,14 @@ def test_a_limit_that_an_agent_does_not_set_is_not_declared(
     assert run.found(invariant, Subject(limits=limits, retry=retry)) != []
 
 
+@pytest.mark.parametrize(("after_s", "finds"), [(89, 1), (90, 0)])
+def test_a_run_may_fail_at_its_deadline(after_s: int, finds: int) -> None:
+    run = asked().replied("", "a").started("a").after(after_s).result("a")
+    run.ended(FAILED, message="Error: TimeoutError")
+    limits = Limits(max_steps=8, max_wall_clock_ms=90_000).declared
+    assert len(run.found(agent_uses_its_limits, Subject(limits=limits))) == finds
+
+
 @pytest.mark.parametrize("waited_s", [0, 1])
 @pytest.mark.parametrize("late_s", [-124e-9, 124e-9])
 def test_a_date_may_be_over_on_the_clock_of_a_program_and_on_ours_not_yet(

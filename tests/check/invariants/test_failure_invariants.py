@@ -122,7 +122,7 @@ def probed(text: str = "exit status 3", *, again: bool) -> Recording:
 def refused_beside(text: str) -> Recording:
     """A call is refused beside one whose program fails, and again when it comes alone."""
     run = asked().replied("", "a", "b").add(entries.ProgramStarted, 1, ("pytest",))
-    both = [said("", "a", "b"), returned("a", "exit status 3"), returned("b", text)]
+    both: list[Message] = [said("", "a", "b"), returned("a", "exit status 3"), returned("b", text)]
     run.add(entries.ProgramEnded, 1, 3).request([GO, *both]).replied("", "c")
     return run.request([GO, *both, said("", "c"), returned("c", text)])
 
