@@ -184,6 +184,7 @@ class Request(Struct, frozen=True, gc=False):
     tools: tuple[ToolSpec, ...]
     party: str = ""  # that answers it, or empty where the rest of the script does
     output: StructuredOutput | None = None
+    model: str = ""  # if it is not that of the first request
 
     @property
     def asked_for(self) -> str:

@@ -76,6 +76,7 @@ class Request(Entry, frozen=True, gc=False):
     tokens: Count = 0  # the agent's estimate of their size; 0 if it makes none
     party: str = ""  # that of `models` in the scenario; empty for the others
     output: messages.StructuredOutput | UnsetType = UNSET  # what it asks for as its answer
+    model: str = ""  # if it is not that of the first request
 
 
 class TextDelta(Entry, frozen=True, gc=False):

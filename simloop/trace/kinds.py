@@ -90,7 +90,8 @@ def _request(entry: entries.Request) -> Lines:
     messages = "1 message" if count == 1 else f"{count} messages"
     tokens = f", about {entry.tokens} tokens" if entry.tokens else ""
     party = f" of {entry.party}" if entry.party else ""
-    what = f"#{entry.number}{party}{purpose}: {messages}{tokens}"
+    model = f" to {entry.model}" if entry.model else ""
+    what = f"#{entry.number}{party}{model}{purpose}: {messages}{tokens}"
     yield "request", what if entry.added else f"{what}, nothing new"
     if isinstance(entry.system_prompt, str) and entry.system_prompt:
         yield "", f"  system: {entry.system_prompt}"

@@ -152,7 +152,7 @@ class RequestCoder:
         entry = entries.Request(
             seq, at_ns, number, request.purpose, digest.hex(),
             base.number, kept, added, new_prompt, new_tools, tokens, request.party,
-            request.output or UNSET,
+            request.output or UNSET, request.model,
         )  # fmt: skip
         return entry, chars
 
@@ -216,5 +216,7 @@ def read_request(
     if isinstance(entry.tools, tuple):
         tools = entry.tools
     whole = view(messages, tail=entry.added[shared_more:])
-    output = entry.output or None
-    return Request(entry.number, entry.purpose, system_prompt, whole, tools, entry.party, output)
+    return Request(
+        entry.number, entry.purpose, system_prompt, whole, tools, entry.party,
+        entry.output or None, entry.model,
+    )  # fmt: skip

@@ -68,6 +68,7 @@ class ModelPort(Struct, eq=False):
     most: float = inf
     """The requests that an agent may make for one prompt; a machine counts its moves."""
     _coder: RequestCoder = field(default_factory=RequestCoder)
+    _usual: str = ""  # the model of the first request
 
     def stream(
         self,
@@ -83,8 +84,9 @@ class ModelPort(Struct, eq=False):
     ) -> "RecordedStream":
         """Send a request and return the stream of its reply. `tokens` is the caller's estimate.
 
-        `model` and `headers` decide nothing but the party that answers. The model is asked when the
-        stream is first read. Raises CancelledError after a stop.
+        `headers` decide nothing but the party that answers, as `model` does, which is recorded if
+        it is not that of the first request. The model is asked when the stream is first read.
+        Raises CancelledError after a stop.
         """
         recorder = self.recorder
         if self.cancellation.pending is not None or recorder.error is not None:
@@ -97,7 +99,11 @@ class ModelPort(Struct, eq=False):
         is_view = isinstance(messages, View)  # the engine sends Views, and only of messages
         try:
             sent = messages if is_view else snapshot(messages)
-            request = Request(number, purpose, system_prompt, sent, tuple(tools), output=output)
+            self._usual = self._usual or model
+            other = "" if model == self._usual else model
+            request = Request(
+                number, purpose, system_prompt, sent, tuple(tools), output=output, model=other
+            )
             parties: Parties | None = getattr(self.model, "parties", None)
             if parties:
                 request = fake_model.party_of(parties, request, model, headers)

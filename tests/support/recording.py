@@ -78,6 +78,7 @@ class Recording:
         purpose: str = "main",
         tools: Sequence[str] = ("look",),
         system_prompt: str = "",
+        model: str = "",
     ) -> Self:
         """Record a request with these messages, coded against the one before it."""
         base = self._messages[self.requests]
@@ -96,6 +97,7 @@ class Recording:
             tuple(messages[kept:]),
             system_prompt,
             tuple(ToolSpec(name, "", Raw(b"{}")) for name in tools),
+            model=model,
         )
 
     def text(self, text: str) -> Self:

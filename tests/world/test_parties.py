@@ -229,6 +229,18 @@ def test_the_trace_the_timeline_the_replayer_and_the_spans_name_the_party() -> N
     assert "party: reviewer" in [str(each).strip() for each in view(FactView.REQUEST, newest)]
 
 
+def test_the_trace_names_a_model_that_is_not_that_of_the_first_request() -> None:
+    async def agent(_: str, world: World) -> str:
+        for model in ("gpt-5", "gpt-5-mini", "gpt-5"):
+            await world.model.reply([UserMessage("Go.")], model=model)
+        return "Done."
+
+    result = made(agent, {}, model=[Reply(say="Yes.", times=3)])
+    assert [each.model for each in result.requests] == ["", "gpt-5-mini", ""]
+    lines = [line.strip() for line in timeline(decode(encode(result.trace)))]
+    assert any(line.endswith("#2 to gpt-5-mini: 1 message, nothing new") for line in lines)
+
+
 def test_the_replayer_compares_a_request_with_the_one_before_it_of_its_party() -> None:
     recording = RecordedRun.of_trace(two().trace)
     record = enumerate(recording.entries)

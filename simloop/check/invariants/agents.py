@@ -15,7 +15,7 @@ from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.kernel.errorclass import ErrorClass, class_of_status
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
-from simloop.messages import Fault, FinishReason, Outcome, json_value
+from simloop.messages import Fault, FinishReason, Outcome, UserMessage, json_value
 from simloop.trace import entries
 from simloop.trace.facts import Facts, ReceivedReply
 from simloop.trace.kinds import clock
@@ -89,6 +89,12 @@ def reply_before(facts: Facts, entry: Any) -> ReceivedReply | None:
     return facts.replies.get(facts.previous.number)
 
 
+def _retried(facts: Facts, entry: Any) -> ReceivedReply | None:
+    """Return the reply before: another model, which an agent falls back to, has not failed."""
+    is_same = facts.previous is not None and facts.previous.model == entry.model
+    return reply_before(facts, entry) if is_same else None
+
+
 def _agent_ns(subject: Subject, at_ns: int) -> int:
     clock = None if subject.scenario is None else subject.scenario.clock
     return EPOCH_NS + at_ns + (0 if clock is None else clock.ahead - clock.behind)
@@ -125,7 +131,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         in_run, in_row = in_run + 1, in_row + 1
         unsure += may_be_uncounted(facts, reply) or reply.finish is not None  # it is empty
         failures[facts.conversation] = in_run, in_row, unsure
-        if not facts.goes_on or facts.added or not reply.is_closed:
+        if not facts.goes_on or facts.added or not reply.is_closed or not _retried(facts, entry):
             continue
         waited, now_ns = entry.at_ns - reply.at_ns, _agent_ns(subject, reply.at_ns)
         least_count = max(1, min(in_run, in_row) - unsure)
@@ -156,7 +162,7 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
     minute is not judged. A rate limit of some hours may be known to the agent, and so may a date in
     another notation.
     """
-    facts, reply = subject.facts, reply_before(subject.facts, entry)
+    facts, reply = subject.facts, _retried(subject.facts, entry)
     fault = None if reply is None or subject.retry is not None else reply.fault
     if reply is None or fault is None or not facts.goes_on:
         return ""
@@ -187,7 +193,7 @@ def repeated_retries_wait(subject: Subject) -> Watch:
     facts, at_once = subject.facts, Counter[int]()
     while True:
         entry = yield
-        reply = reply_before(facts, entry)
+        reply = _retried(facts, entry)
         is_retry = reply is not None and reply.fault is not None and facts.goes_on
         if not (is_retry and reply and entry.at_ns <= reply.at_ns):
             del at_once[facts.conversation]
@@ -232,7 +238,7 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     that a rate limit may be a quota.
     """
     facts, policy = subject.facts, subject.retry
-    reply, before, request = reply_before(facts, entry), facts.previous, facts.request
+    reply, before, request = _retried(facts, entry), facts.previous, facts.request
     fault = None if reply is None else reply.fault
     if fault is None or fault.code == "interrupted" or before is None or request is None:
         return ""
@@ -399,7 +405,8 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     is_last = spent.errors + spent.aside >= limits.max_error_count
     is_last = is_last or spent.steps + 1 >= limits.max_steps  # it may be asked to answer now
     if spent.offers and not facts.request.tools and not is_last:
-        return f"{why} over a request without tools" if is_useless(reply) else ""
+        is_summary = type(facts.request.messages[-1]) is UserMessage
+        return f"{why} over a request without tools" if is_summary and is_useless(reply) else ""
     if spent.may_be_at_limit:
         return ""
     why = f"{why} after {spent.steps} steps and {spent.errors} errors"

@@ -13,7 +13,15 @@ from typing import Any
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
 from simloop.check.invariants.subject import MainRequest, Subject
-from simloop.messages import FinishReason, Message, Outcome, Queue, StopCause, UserMessage
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    Outcome,
+    Queue,
+    StopCause,
+    UserMessage,
+)
 from simloop.messages import Request as SentRequest
 from simloop.trace import entries
 from simloop.trace.facts import Facts
@@ -222,9 +230,11 @@ def oldest_prompts_dropped(subject: Subject) -> Watch:
         elif type(entry) is not entries.Request:
             answered = []
         elif answered and subject.facts.request is not None:
-            said = _of_user(subject.facts.request.messages)
+            messages = subject.facts.request.messages
+            said = _of_user(messages)
             kept = [text for text in answered if text in said]
-            is_lost = not any(answered[-1] in text for text in said)
+            heard = (one.text for one in messages if type(one) is not AssistantMessage)
+            is_lost = not any(answered[-1] in text for text in heard)  # as an answer, too
             if kept and is_lost and newest in said[-1]:
                 lacks = f"request {entry.number} lacks the prompt {answered[-1]!r:.80}"
                 return f"{lacks}, and has an older one: {kept[0]!r:.80}"

@@ -312,6 +312,22 @@ def test_an_empty_reply_may_be_a_failure_for_the_backoff_or_not() -> None:
         assert again.found(agent_backoff_matches_policy, declaring()) == []
 
 
+@pytest.mark.parametrize(
+    ("invariant", "status"),
+    [(retry_after_respected, 429), (repeated_retries_wait, 500),
+     (no_retry_of_permanent_failure, 401)],
+)  # fmt: skip
+def test_another_model_may_be_asked_at_once(invariant: Invariant, status: int) -> None:
+    def asks(*models: str) -> list[str]:
+        run = asked()
+        for model in models:
+            run.failed(status, retry_after="9").request([GO], model=model)
+        return run.found(invariant)
+
+    assert asks("", "", "")
+    assert not asks("second", "third", "fourth")
+
+
 @pytest.mark.parametrize(("steps", "is_found"), [(1, False), (2, True)])
 def test_a_message_of_the_user_is_left_where_no_further_step_is_allowed(
     steps: int, *, is_found: bool
@@ -330,6 +346,9 @@ def test_a_summary_that_fails_ends_no_run_and_the_last_step_may_have_no_tools(
     found = run.found(agent_uses_its_limits, Subject(limits=Limits(max_steps=most)))
     assert bool(found) is is_found
     assert not found or "over a request without tools" in found[0]
+    run = asked().replied("", "a").started("a").result("a")
+    run.request([*ASKED, returned("a")], tools=[]).finish().ended(FAILED)
+    assert not run.found(agent_uses_its_limits, Subject(limits=Limits(max_steps=9)))
 
 
 def test_a_request_of_another_conversation_is_no_retry() -> None:

@@ -8,7 +8,7 @@ from simloop.check.invariants.user import (
     oldest_prompts_dropped,
     queued_messages_delivered,
 )
-from simloop.messages import FinishReason, Outcome, Queue, UserMessage
+from simloop.messages import FinishReason, Message, Outcome, Queue, UserMessage
 
 GO, ONE, TWO = UserMessage("Go."), UserMessage("One?"), UserMessage("Two?")
 NEXT, LAST = UserMessage("Next."), UserMessage("Last.")
@@ -66,7 +66,7 @@ BAD: list[tuple[Invariant, Recording, str]] = [
 ]  # fmt: skip
 
 
-def talked(*kept: UserMessage, outcome: Outcome = Outcome.COMPLETED) -> Recording:
+def talked(*kept: Message, outcome: Outcome = Outcome.COMPLETED) -> Recording:
     """Three prompts, and the messages of the user in the request for the last one."""
     run = asked().replied("Yes.").ended().prompt("Next.").request([GO, YES, NEXT])
     return run.replied("No.").ended(outcome).prompt("Last.").request([*kept, LAST])
@@ -78,7 +78,7 @@ def test_of_a_conversation_the_oldest_part_is_dropped() -> None:
     summary = UserMessage("Before: Next.")
     for right in (
         talked(NEXT), talked(GO, NEXT), talked(), talked(GO, summary),
-        talked(GO, outcome=Outcome.FAILED),
+        talked(GO, outcome=Outcome.FAILED), talked(GO, returned("a", "The user says: Next.")),
     ):  # fmt: skip
         assert right.found(oldest_prompts_dropped) == []
 
