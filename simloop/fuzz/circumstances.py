@@ -580,8 +580,10 @@ def _services(base: Scenario) -> Iterator[Circumstance]:
         yield Circumstance(f"{name} {words}", act, stalls="stall" in keys)
     for name, routes in base.services.items():
         for place, route in enumerate(routes[1:], 1):  # a first one is in the catalogue
-            act = _with_services(name, [*routes[:place], failing(route), *routes[place:]])
-            yield Circumstance(f"route {place} of {name} fails once", act)
+            for times in (1, "always"):
+                broken = failing(route, times)
+                act = _with_services(name, [*routes[:place], broken, *routes[place:]])
+                yield Circumstance(f"route {place} of {name} fails ({times})", act)
         late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
         most = len(routes)
         slow = [

@@ -253,10 +253,10 @@ def _expression(text: str, parameter: str) -> tuple[str, tuple[str, ...]]:
     return "".join(pieces), names
 
 
-def failing(route: Route) -> Route:
-    """Return a route that fails once, for the requests of another one."""
+def failing(route: Route, times: Any) -> Route:
+    """Return a route that fails so many `times`, or "always", for the requests of another one."""
     of: Any = {name: getattr(route, name) for name in METHODS if getattr(route, name) is not None}
-    return Route(**of, when=route.when, status=500, times=1)
+    return Route(**of, when=route.when, status=500, times=times)
 
 
 def with_fault(routes: list[Route], fault: SiteFault, times: int, of: str = "any") -> list[Route]:

@@ -376,10 +376,11 @@ def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
     shop, routes = "https://shop.example", [Route(get="/a", json=[]), Route(post="/b", json={})]
     base = AROUND.model_copy(update={"services": {shop: routes}})
     found = {each.name: each for each in of(OverHttp, base, offered(OverHttp, AROUND))}
-    made = world(found[f"route 1 of {shop} fails once"], base, offered(OverHttp, AROUND))
-    first, fails, last = made.services[shop]
-    assert (first, last) == (routes[0], routes[1])
-    assert (fails.post, fails.status, fails.times) == ("/b", 500, 1)
+    for times in (1, "always"):
+        each = found[f"route 1 of {shop} fails ({times})"]
+        first, fails, last = world(each, base, offered(OverHttp, AROUND)).services[shop]
+        assert (first, last) == (routes[0], routes[1])
+        assert (fails.post, fails.status, fails.times) == ("/b", 500, times)
     name = f"{shop} refuses a POST, and is late with the others"
     refused, *late = world(found[name], base, offered(OverHttp, AROUND)).services[shop]
     assert (refused.post, refused.status, refused.times) == ("/...", 422, 1)
