@@ -90,9 +90,17 @@ def reply_before(facts: Facts, entry: Any) -> ReceivedReply | None:
 
 
 def _retried(facts: Facts, entry: Any) -> ReceivedReply | None:
-    """Return the reply before: another model, which an agent falls back to, has not failed."""
-    is_same = facts.previous is not None and facts.previous.model == entry.model
-    return reply_before(facts, entry) if is_same else None
+    """Return the reply before, if the request may repeat its request.
+
+    Another model, which an agent falls back to, has not failed. If one of several agents has called
+    a tool meanwhile, the model may have asked for the work again.
+    """
+    before = facts.previous
+    if before is None or before.model != entry.model:
+        return None
+    between = (facts.replies.get(n) for n in range(before.number + 1, entry.number))
+    is_asked = any(reply is not None and reply.calls for reply in between)
+    return None if is_asked else reply_before(facts, entry)
 
 
 def _agent_ns(subject: Subject, at_ns: int) -> int:

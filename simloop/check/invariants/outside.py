@@ -126,7 +126,10 @@ def keys_used_once(_: Subject) -> Watch:
     begins=[ServiceRequest],
 )
 def changes_ended_before_their_answers(subject: Subject) -> Watch:
-    """Else the model asks for it again, beside the first one. One that takes too long may go on."""
+    """Else the model asks for it again, beside the first one. One that takes too long may go on.
+
+    Of several agents, one may tell its model of a result beside the change of another.
+    """
     under_way: dict[int, ServiceRequest] = {}
     while True:
         entry = yield
@@ -137,7 +140,7 @@ def changes_ended_before_their_answers(subject: Subject) -> Watch:
             under_way.pop(entry.request, None)
         elif type(entry) is not Request:
             under_way = {}
-        elif under_way and subject.results:
+        elif under_way and subject.results and len(subject.facts.conversations) == 1:
             texts = [message.text.lower() for message in subject.results.values()]
             is_late = any(word in text for word in _OF_TIMEOUTS for text in texts)
             if not is_late and subject.facts.running.keys() <= subject.results.keys():

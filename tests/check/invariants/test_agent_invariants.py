@@ -328,6 +328,17 @@ def test_another_model_may_be_asked_at_once(invariant: Invariant, status: int) -
     assert not asks("second", "third", "fourth")
 
 
+def test_the_model_may_ask_a_second_agent_again_for_what_failed() -> None:
+    def helps(run: Recording) -> Recording:
+        return run.request([UserMessage("Look.")], system_prompt="Help.")
+
+    told = [*ASKED, returned("a", "403 Forbidden")]
+    run = helps(asked().replied("", "a")).failed(403).request(told).replied("", "b")
+    assert helps(run).found(no_retry_of_permanent_failure) == []
+    run = helps(helps(asked().replied("", "a")).failed(403))
+    assert run.found(no_retry_of_permanent_failure) != []
+
+
 @pytest.mark.parametrize(("steps", "is_found"), [(1, False), (2, True)])
 def test_a_message_of_the_user_is_left_where_no_further_step_is_allowed(
     steps: int, *, is_found: bool

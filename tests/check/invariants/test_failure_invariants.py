@@ -135,6 +135,13 @@ def under_way(text: str, *, ends: bool = False) -> Recording:
     return sent(run, text)
 
 
+def told_beside() -> Recording:
+    """A second agent tells its model of a result beside the change of the first one."""
+    run = asked().replied("", "a").request([UserMessage("Look.")], system_prompt="Help.")
+    run.replied("", "b").add(entries.ServiceRequest, 1, BANK, "POST", "/b", "{}")
+    return run.request([UserMessage("Look."), said("", "b"), returned("b")], system_prompt="Help.")
+
+
 def keyed(*keys: str, body: str = "{}") -> Recording:
     run = asked().replied("", "a")
     for number, key in enumerate(keys, 1):
@@ -325,6 +332,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (services_not_pressed, pressed(*[2] * 12, status=404)),
     (slow_programs_ended, stopped_amid(ends=True)),
     (changes_ended_before_their_answers, under_way("It is done.", ends=True)),
+    (changes_ended_before_their_answers, told_beside()),
     (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),
     (failures_not_remembered, probed(again=True)),
     (failures_not_remembered, probed("You have called it.", again=False)),
