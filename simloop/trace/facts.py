@@ -171,6 +171,7 @@ class Facts:
         else:
             sent = request.messages
             found = [one for one in ends if _adds_to(request, one, shared(one.messages, sent))]
+        found = [one for one in found if not self._begins_anew(request, one)]
         if found:
             before: Request | None = max(found, key=lambda end: self._likeness(request, end))
             assert before is not None
@@ -178,7 +179,9 @@ class Facts:
         else:
             party, asides = request.party, self.asides
             own = [one for one in ends if one.party == party and one.number not in asides]
-            before = own[-1] if own and not self._is_apart(request, own[-1]) else None
+            before = max(own, key=lambda end: self._nearness(request, end), default=None)
+            if before and (self._is_apart(request, before) or self._begins_anew(request, before)):
+                before = None
             is_new = before is not None and self._has_some_of(request, before)
         again = before is not None and before.number in self.asides and not request.tools
         self.is_aside = again or (before is not None and self._is_beside(request, before))
@@ -190,6 +193,10 @@ class Facts:
         ends.append(request)
         del ends[:-_REMEMBERED]
         return before
+
+    def _nearness(self, request: Request, end: Request) -> tuple[bool, bool, int]:
+        is_alike = end.system_prompt == request.system_prompt
+        return self._has_some_of(request, end), is_alike, end.number
 
     def _has_some_of(self, request: Request, before: Request) -> bool:
         is_known = not {*before.messages}.isdisjoint(request.messages)
@@ -214,8 +221,27 @@ class Facts:
         if not (_has_all_of(before, kept) and is_told):
             return True
         asked, of_user = request.messages[-1], self.prompt.text if self.prompt else ""
-        is_answer = reply is not None and reply.is_closed and has_said and not reply.calls
-        return is_answer and type(asked) is UserMessage and of_user not in asked.text
+        is_own = type(asked) is UserMessage and of_user not in asked.text
+        return is_own and self._is_answered(before)
+
+    def _is_answered(self, request: Request) -> bool:
+        reply = self.replies.get(request.number)
+        if reply is None or reply.calls or not reply.text:
+            return False
+        return reply.is_closed and reply.may_act
+
+    def _begins_anew(self, request: Request, end: Request) -> bool:
+        """Return whether an agent that is called as a tool has answered, and is called again.
+
+        Another conversation of the run has gone on meanwhile.
+        """
+        newest, numbers = self._newest, self.conversation_of
+        if newest is None or newest is end or end.number < self._first:
+            return False
+        is_other = numbers.get(newest.number) != numbers.get(end.number)
+        if not is_other or newest.number in self.asides or not self._is_answered(end):
+            return False
+        return shared(end.messages, request.messages) in (0, len(request.messages))
 
     def _likeness(self, request: Request, end: Request) -> tuple[bool, bool, int, int]:
         """Return how likely it is, of several ends, that the request goes on from this one."""

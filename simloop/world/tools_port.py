@@ -63,7 +63,8 @@ class OwnTools(msgspec.Struct, eq=False):
 
     A start takes the id of a call of the model that waits under its name: the first with equal
     arguments, or else the first that no request has answered yet. A call of a reply that failed or
-    was cut off comes last, because the retry repeats it. A tool that nobody asked for gets an id of
+    was cut off comes last, because the retry repeats it, and so does one of a tool that its request
+    did not offer. A tool that nobody asked for gets an id of
     its own, `own-1`.
     """
 
@@ -78,6 +79,7 @@ class OwnTools(msgspec.Struct, eq=False):
     _broken: set[int] = set()  # the numbers of requests whose replies broke
     _answered: set[str] = set()  # the ids of calls whose results were sent
     _schemas: dict[str, Any] = {}  # of the tools that requests have offered
+    _offered: dict[int, Any] = {}  # their names by the numbers of the requests
 
     def of(self, name: str) -> ToolBehaviour:
         return self._behaviours.get(name, _AS_IT_IS)
@@ -147,7 +149,8 @@ class OwnTools(msgspec.Struct, eq=False):
         """Take the call of the model that a tool with these arguments answers; return its id."""
         self._read()
         named = [call for call in self._open if call.name == name]
-        asked = [call for call in named if call.request not in self._broken]
+        whole = [call for call in named if call.request not in self._broken]
+        asked = [call for call in whole if name in (self._offered[call.request] or (name,))]
         asked = asked or [call for call in named if call.request == named[-1].request]
         value = json_value(arguments, arguments)
         equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
@@ -175,7 +178,9 @@ class OwnTools(msgspec.Struct, eq=False):
                 self._open.append(entry)
                 self._answered.discard(entry.call_id)
             elif kind is entries.Request:
+                self._offered[entry.number] = self._offered.get(entry.base, ())
                 if entry.tools is not UNSET:
+                    self._offered[entry.number] = {one.name for one in entry.tools}
                     self._schemas.update((one.name, one.parameters) for one in entry.tools)
                 self._answered.update(getattr(each, "call_id", "") for each in entry.added)
             elif kind in _BREAKS or (kind is entries.Finish and entry.reason not in facts.MAY_ACT):

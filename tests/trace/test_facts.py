@@ -223,6 +223,11 @@ BEFORE: dict[str, tuple[list[Asked | None], list[int]]] = {
     "amid the work it goes on": (
         [offers([Q], calls("c1")), Asked("a", [Q, calls("c1"), SEEN, S])], [0, 1],
     ),
+    "an agent that is a tool begins anew with each call": (
+        [offers([Q], calls("c1")), Asked("reviewer", [R], ONE),
+         offers([Q, calls("c1"), SEEN], calls("c2")), Asked("reviewer", [R])],
+        [0, 0, 1, 0],
+    ),
     "so does a try without tools": ([offers([Q], AssistantMessage("")), Asked("a", [Q])], [0, 1]),
     "the oldest of 17 is forgotten": (
         [*[Asked("a", [UserMessage(f"{n}?")], waits=True) for n in range(17)],

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from simloop import Limits, Reply, Result, Scenario, Simulation, note, run, simulate, traced
 from simloop.check.trial import verdict_on
@@ -71,6 +72,17 @@ def test_calls_are_recorded_with_arguments_results_and_errors() -> None:
         (2, "own-2", "A", False),
         (2, "own-3", "Error: no such file", True),
     ]
+
+
+def test_a_run_is_that_of_a_call_whose_request_offered_the_tool() -> None:
+    async def agent(_: str, world: World) -> None:
+        for name in ("search", "shout"):
+            tools = [ToolSpec(name, "", Raw(b"{}"))]
+            await world.model.reply([UserMessage("Hi")], tools=tools)
+        shout("a")
+
+    result = play(agent, Reply(call={"shout": {"word": "a"}}, times=2))
+    assert started(result) == [("call-2", "shout", '{"word":"a"}')]
 
 
 @pytest.mark.parametrize("shown", [True, False])

@@ -115,9 +115,16 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     sees=[Ended],
 )
 def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
-    """This holds for every finish reason."""
-    flaw = "the reply to request {0.number} calls tools".format
-    return _completed(subject, entry, lambda one: flaw(one) if one and one.calls else "")
+    """This holds for every finish reason. No model calls what a request does not offer."""
+
+    def flaw(reply: ReceivedReply | None) -> str:
+        if reply is None or not reply.calls:
+            return ""
+        sent = subject.facts.sent.get(reply.number)
+        lacks_tools = sent is not None and subject.facts.lacks_tools(sent)
+        return "" if lacks_tools else f"the reply to request {reply.number} calls tools"
+
+    return _completed(subject, entry, flaw)
 
 
 @invariant(

@@ -1,3 +1,4 @@
+import copy
 from itertools import product
 
 import msgspec
@@ -233,6 +234,20 @@ def test_arguments_that_an_agent_has_parsed_and_written_again_are_the_same(
     run = made.finish(FinishReason.TOOL_CALLS)
     run = run.request([GO, said("I look.", "a", arguments=sent), returned("a")])
     assert (run.found(replies_with_calls_kept) == []) is is_kept
+
+
+def test_a_note_after_a_stop_may_say_what_ran() -> None:
+    run = asked().replied("", "a").started("a").stop().ended(Outcome.ABORTED).prompt("And?")
+    for note, finds in (("I was stopped after a call of look.", 0), ("I was stopped.", 1)):
+        again = copy.deepcopy(run).request([GO, said(note), MORE])
+        assert len(again.found(replies_with_calls_kept)) == finds
+
+
+def test_a_conversation_that_is_taken_up_again_has_each_message_once() -> None:
+    yes, no, more = said("Yes."), said("No."), UserMessage("More.")
+    run = asked().replied("Yes.").ended().prompt("And?").request([GO, yes, MORE]).replied("No.")
+    run.ended().prompt("More.").request([MORE, no, more]).replied("No.").ended().prompt("More.")
+    assert run.request([GO, yes, MORE, no, more, no, more]).found(no_duplicate_messages) == []
 
 
 def test_a_tool_that_ran_for_an_earlier_reply_says_nothing_about_the_calls_of_a_later_one() -> None:

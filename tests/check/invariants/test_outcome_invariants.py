@@ -9,7 +9,7 @@ from simloop.check.invariants.decisions import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
-from simloop.messages import FinishReason, Outcome, UserMessage
+from simloop.messages import FinishReason, Message, Outcome, UserMessage
 from simloop.trace import entries
 
 GO, SHORTEN = UserMessage("Go."), UserMessage("Sum up.")
@@ -126,6 +126,12 @@ def test_a_summary_amid_a_run_is_not_its_last_reply() -> None:
     run = asked().replied("I look.", "a").request([GO, SHORTEN], tools=()).replied("In short.")
     run.request([GO, said("I look.", "a"), returned("a")]).text("Half").finish(FinishReason.LENGTH)
     assert run.ended(text="Half").found(completed_after_a_complete_reply)
+
+
+def test_a_request_that_offers_no_tools_is_not_judged_by_calls() -> None:
+    told: list[Message] = [GO, said("I look.", "a"), returned("a")]
+    run = asked().replied("I look.", "a").request(told, tools=()).replied("So far.", "b")
+    assert run.ended(text="So far.").found(completed_without_open_calls) == []
 
 
 def test_an_answer_to_a_request_without_tools_may_end_a_run() -> None:
