@@ -25,6 +25,7 @@ from simloop.messages import (
     Message,
     Request,
     ToolCall,
+    ToolMessage,
     UserMessage,
 )
 from simloop.trace import entries
@@ -231,17 +232,20 @@ class Facts:
         return reply.is_closed and reply.may_act
 
     def _begins_anew(self, request: Request, end: Request) -> bool:
-        """Return whether an agent that is called as a tool has answered, and is called again.
+        """Return whether an agent that is called as a tool has ended, and is called again.
 
-        Another conversation of the run has gone on meanwhile.
+        Another conversation of the run has gone on meanwhile. It was told the result if the agent
+        has no answer, and the agent begins with the same words.
         """
         newest, numbers = self._newest, self.conversation_of
         if newest is None or newest is end or end.number < self._first:
             return False
         is_other = numbers.get(newest.number) != numbers.get(end.number)
-        if not is_other or newest.number in self.asides or not self._is_answered(end):
+        if not is_other or newest.number in self.asides:
             return False
-        return shared(end.messages, request.messages) in (0, len(request.messages))
+        kept, length = shared(end.messages, request.messages), len(request.messages)
+        is_told = type(newest.messages[-1]) is ToolMessage and length < len(end.messages)
+        return (kept == length and is_told) or (kept in (0, length) and self._is_answered(end))
 
     def _likeness(self, request: Request, end: Request) -> tuple[bool, bool, int, int]:
         """Return how likely it is, of several ends, that the request goes on from this one."""
