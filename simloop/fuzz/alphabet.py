@@ -36,6 +36,7 @@ from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 _DATA: Any = json.loads(Path(__file__).with_name("alphabet.json").read_text("utf-8"))
 """The values of settings; those of a hook come after the probability of the change."""
 TOOLS = ("read", "search", "write", "shell")
+PLAIN_TOOLS = {name: ScriptedTool(returns=f"what {name} found") for name in TOOLS}
 """The names of the tools that replies call if a loop does not offer its own."""
 _WAIT_MS = 4_000
 """The limit of a tool or hook that hangs, if nothing else bounds it."""

@@ -256,6 +256,7 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         ("one tool twice", {"call": [first, offer.call(0, 1)]}),
         ("equal calls", {"call": [each for each in all_of_them for _ in range(2)]}),
         ("all tools", {"call": all_of_them}),
+        ("all tools, cut off", {"call": all_of_them, "finish": "length"}),
         ("12 calls", {"call": [offer.call(place, place) for place in range(12)]}),
         ("9 pieces", {"call": several, "fragments": 9}),
         ("pieces in turn", {"call": several, "fragments": 3, "interleave": True}),

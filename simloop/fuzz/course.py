@@ -13,7 +13,14 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import Rules
-from simloop.fuzz.alphabet import LAST_SUMMARY, TOOLS, Abilities, tool_for, transitions_of
+from simloop.fuzz.alphabet import (
+    LAST_SUMMARY,
+    PLAIN_TOOLS,
+    TOOLS,
+    Abilities,
+    tool_for,
+    transitions_of,
+)
 from simloop.fuzz.choices import Choices, SeededChoices, one_of
 from simloop.fuzz.circumstances import WorldDraft, circumstances
 from simloop.fuzz.offers import Offer, Offered, offer_of
@@ -32,11 +39,16 @@ _PLACES = 5
 class _Base:
     def __init__(self, scenario: Scenario, given: RunOptions, abilities: Abilities) -> None:
         self.offer: Offer = offer_of(scenario, given)
-        script: dict[str, Any] = {}
-        if not scenario.model:  # an agent with functions of its own does not use the world's tools
-            of_world = self.offer.tools.keys() - (self.offer.own & {*TOOLS})
-            tools = {name: each for name, each in scenario.tools.items() if name in of_world}
-            script = {"model": [self.offer.last], "tools": tools}
+        # An agent with functions of its own does not use the world's tools.
+        of_world = self.offer.tools.keys() - (self.offer.own & {*TOOLS})
+        tools = {
+            name: each
+            for name, each in scenario.tools.items()
+            if name in of_world or (scenario.model and PLAIN_TOOLS.get(name) != each)
+        }
+        script: dict[str, Any] = {"tools": tools}
+        if not scenario.model:
+            script["model"] = [self.offer.last]
         if scenario.input is None and self.offer.input is not None:
             script["input"] = self.offer.input
         self.scenario = scenario.model_copy(update=script)

@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from simloop.check.invariants.judge import add_invariants, added_names
 from simloop.check.trial import FINISHES, UNJUDGED, Failure, Rules, failure_of, only, trial
 from simloop.errors import CheckFailed, RunawayRun, ScenarioError, SimloopError
+from simloop.runs.folders import begin_in_own_folder
 from simloop.runs.isolation import isolated
 from simloop.runs.plan import Plan, content_of
 from simloop.scenario.schema import Scenario
@@ -187,13 +188,17 @@ def _process(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def begin_worker(parent: int) -> None:
-    """Leave Ctrl-C to the parent, of that id, and end when it has died: a run may spin for ever."""
+    """Leave Ctrl-C to the parent, of that id, and end when it has died: a run may spin for ever.
+
+    The runs have a folder of their own under the usual name, so they are equal to those of others.
+    """
 
     def follow() -> None:
         while os.getppid() == parent:
             time.sleep(_LOOK_S)
         os._exit(1)
 
+    begin_in_own_folder()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork has the handler of its parent
     threading.Thread(target=follow, daemon=True).start()

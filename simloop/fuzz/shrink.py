@@ -133,7 +133,8 @@ class _Search:
         self._tried: set[str] = {self._text}
         last = (self._best.get("model") or [_LAST["model"]])[-1]
         self._last = last if last.get("times") == "always" else _LAST["model"]
-        self._answers = self.failure.name == FINISHES and scenario.model[-1:] == [LAST]
+        may_need = self.failure.name == FINISHES or self.plan.loop.machine is None
+        self._answers = may_need and scenario.model[-1:] == [LAST]
 
     def scenario(self) -> Scenario:
         """Return the smallest scenario; its title is the sentence that must hold."""
@@ -206,8 +207,11 @@ class _Search:
         return True
 
     def _accept(self, tree: Tree) -> bool:
-        # A failure that a run does not end needs a good last reply.
-        if self._answers and tree.get("model", [])[-1:] != [_LAST["model"]]:
+        # A failure that a run does not end needs a good last reply, and so does a mended agent: a
+        # script without a reply is a failed call.
+        replies = tree.get("model")
+        last = replies[-1:] if isinstance(replies, list) else []
+        if self._answers and last != [_LAST["model"]]:
             return False
         try:
             plan = Plan(_read({**tree, **self._fixed}), self._given)

@@ -260,7 +260,6 @@ def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Sce
     Its model answers every request. An agent whose scenario has no replies shows its course.
     """
     is_open = not (abilities.has_engine or scenario.model or scenario.models)
-    plain = {name: ScriptedTool(returns=f"what {name} found") for name in alphabet.TOOLS}
     models = {
         name: party.model_copy(update={"replies": _endless(party.replies, abilities)})
         for name, party in scenario.models.items()
@@ -270,7 +269,7 @@ def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Sce
         summaries.append(alphabet.LAST_SUMMARY)
     return scenario.model_copy(update={
         "title": "", "bugs": [], "loop": loop, "judge_as": "",
-        "tools": {**plain, **scenario.tools},
+        "tools": {**alphabet.PLAIN_TOOLS, **scenario.tools},
         "model": [] if is_open else _endless(scenario.model, abilities), "models": models,
         "summaries": summaries, "max_transitions": alphabet.transitions_of(abilities),
         "expect": scenario.expect.properties, "expect_on": {},

@@ -12,8 +12,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from itertools import count
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, count, repeat
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,6 +22,9 @@ from simloop.errors import ScenarioError
 from simloop.runs.isolation import isolated
 from simloop.virtual.clock.loop import loop_here
 
+_NAME = "simloop-run"
+_TRIES, _TRY_US = 50, 10_000
+_HELD: list[Path] = []  # by runs of this process
 _PLACE = Path("/tmp")  # noqa: S108 - no other user can open the folders
 # Of Linux: a view of the file system, the identity that may change it, and bindings of folders.
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
@@ -43,7 +46,7 @@ def folder() -> Path:
         raise ScenarioError("there is no run that could have a folder", hint=hint)
     if loop.folder is None:
         stack = ExitStack()
-        loop.folder = stack.enter_context(own_folder("simloop-run"))
+        loop.folder = stack.enter_context(own_folder(_NAME))
         loop.at_end.append(stack.close)
     found: Path = loop.folder
     return found
@@ -51,19 +54,36 @@ def folder() -> Path:
 
 @contextmanager
 def own_folder(name: str) -> Iterator[Path]:
-    """Provide an empty folder, the same one unless another run has it; remove it at the end."""
-    for number in count(1):
+    """Provide an empty folder, the same one unless another run has it; remove it at the end.
+
+    It waits a little for a run of another process, which is short.
+    """
+    tries = 1 if _PLACE / name in _HELD else _TRIES
+    for number in chain(repeat(1, tries), count(2)):
         path = _PLACE / (name if number == 1 else f"{name}-{number}")
         with _lock_of(path) as is_ours:
             if not is_ours:
+                if number == 1:  # the `sleep` of Python would take virtual time
+                    ctypes.CDLL(None).usleep(_TRY_US)
                 continue
             _clear(path)  # of a run that was killed
+            _HELD.append(path)
             try:
                 yield path
             finally:
+                _HELD.remove(path)
                 _clear(path)
-                path.rmdir()
+                with suppress(OSError):  # that of a worker is busy
+                    path.rmdir()
             return
+
+
+def begin_in_own_folder() -> None:
+    """Let the runs of this process, a worker, have their folder beside those of other processes."""
+    if _can_bind():
+        (_PLACE / _NAME).mkdir(mode=0o700, exist_ok=True)
+        with suppress(OSError):  # it has threads
+            _bind(None, _PLACE / _NAME)
 
 
 def _clear(path: Path) -> None:
@@ -140,8 +160,11 @@ def _can_bind() -> bool:
     return sys.platform == "linux" and isolated(tried)
 
 
-def _bind(folder: Path, place: Path) -> None:
-    """Show `folder` at `place` to this process alone, which has one thread. Raises OSError."""
+def _bind(folder: Path | None, place: Path) -> None:
+    """Show a folder, or a new one, at `place` to this process alone, which has one thread.
+
+    Raises OSError.
+    """
     system = ctypes.CDLL(None, use_errno=True)
     identities = {"uid_map": os.getuid(), "gid_map": os.getgid()}
     _check(system.unshare(_CLONE_NEWUSER | _CLONE_NEWNS))
@@ -149,7 +172,10 @@ def _bind(folder: Path, place: Path) -> None:
     for name, number in identities.items():
         Path("/proc/self", name).write_text(f"{number} {number} 1", "ascii")
     _check(system.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
-    _check(system.mount(os.fsencode(folder), os.fsencode(place), None, _MS_BIND, None))
+    if folder is None:
+        _check(system.mount(b"tmpfs", os.fsencode(place), b"tmpfs", 0, None))
+    else:
+        _check(system.mount(os.fsencode(folder), os.fsencode(place), None, _MS_BIND, None))
 
 
 def _check(failed: int) -> None:

@@ -15,6 +15,7 @@ from simloop.escape import recordable, writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.border.processes import Process, ProcessScript, Signalled
+from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.real_world import LISTS
 from simloop.world import program_scripts
 from simloop.world.chance import FaultSites
@@ -77,6 +78,14 @@ class Programs(Struct, eq=False):
         return max(found, key=lambda script: len(script.words), default=None)
 
 
+def _shown(text: str) -> str:
+    """Return a text with the usual name of the folder of the run, which other runs may have."""
+    loop = loop_here()
+    own = "" if loop is None or loop.folder is None else str(loop.folder)
+    usual = own.rstrip("0123456789").removesuffix("-")
+    return recordable(text.replace(own, usual) if own else text)
+
+
 class _Running:
     def __init__(self, port: Programs, process: Process, number: int) -> None:
         self._port = port
@@ -84,7 +93,7 @@ class _Running:
         self._number = number
         self._recorder = recorder = port.recorder
         process.at_end.append(partial(recorder.record, entries.ProgramEnded, number))
-        args, cwd = tuple(map(recordable, process.args)), writable(process.cwd)
+        args, cwd = tuple(map(_shown, process.args)), writable(_shown(process.cwd))
         at = len(recorder.entries), recorder.now_ns
         recorder.put(entries.ProgramStarted(*at, number, args, cwd), sum(map(len, (*args, cwd))))
 

@@ -6,8 +6,11 @@ from the request whose reply failed: an agent may have several conversations.
 """
 
 from collections import Counter, defaultdict
+from itertools import product
 from math import inf
 from typing import Any
+
+from msgspec import structs
 
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import WHOLE
@@ -46,6 +49,14 @@ _AGAIN = 2  # replies that call one tool, after which an agent may give it up
 _OF_SERVERS = frozenset({500, 503})
 _OF_BOUNDS = ("limit", "maximum", "max_", "exceed", "too many", "after so many")
 """Words of an agent that has reached a bound of its own, which it need not declare."""
+
+
+def _without_ms(fault: Fault | None) -> Fault | None:
+    """Return a failure without the header of some providers, which an agent need not know."""
+    if fault is None:
+        return None
+    kept = tuple(each for each in fault.headers if each[0] != "retry-after-ms")
+    return structs.replace(fault, headers=kept)
 
 
 def _wait_range(
@@ -148,7 +159,8 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         counts = (in_run, in_row) if is_known else range(most, least_count - 1, -1)
         # A Retry-After that is a date may be over on the clock of the agent, and on ours not yet.
         clocks = (now_ns, now_ns - _CLOCK_NS, now_ns + _CLOCK_NS)
-        spans = [_wait_range(policy, each, reply.fault, at) for each in counts for at in clocks]
+        faults = reply.fault, _without_ms(reply.fault)
+        spans = [_wait_range(policy, *each) for each in product(counts, faults, clocks)]
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
             return (

@@ -189,11 +189,12 @@ def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceReq
 
 
 @of_agents(
-    "No change is sent to a service for a call of a reply that failed or was cut off.",
+    "No change is sent to a service, or made by a program, for a call of a reply that failed or "
+    "was cut off.",
     "BUGS.md D10, D11",
-    sees=[ServiceRequest],
+    sees=[ServiceRequest, ProgramStarted],
 )
-def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest) -> str:
+def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     """The arguments may be cut off too, and a retry would call the tool again."""
     replies = subject.facts.last_replies()
     broken = [
@@ -202,7 +203,8 @@ def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest) -> st
     if not broken or len(broken) < len(replies) or not is_change(subject, entry):
         return ""
     why = "failed" if broken[0].finish is None else f"ended with {broken[0].finish}"
-    return f"{tools.described(entry)} is sent, and the reply to request {broken[0].number} {why}"
+    does = "is sent" if type(entry) is ServiceRequest else "starts"
+    return f"{tools.described(entry)} {does}, and the reply to request {broken[0].number} {why}"
 
 
 @of_agents(

@@ -246,12 +246,14 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     offering: SentRequest | None = None  # the newest one with tools
     run: object = None
     told: list[Message] = []  # what stands for a summary that failed before
+    systems = earlier = set[str]()  # the system prompts before the request, and with it
     while True:
         entry = yield
         if type(entry) is not entries.Request:
             said.add(entry.text)
             continue
         request, before = facts.sent[entry.number], facts.before
+        systems, earlier = earlier, {*earlier, request.system_prompt}
         if not request.tools:
             asked = request if asked or facts.is_aside or (before and before.tools) else None
             run = facts.prompt
@@ -264,7 +266,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         known, asked = {*asked.messages, *history}.difference(told), None
         users = (each for each in request.messages if type(each) is UserMessage)
         new: list[Message] = [each for each in users if each not in known and each.text not in said]
-        if last is not None and last.system_prompt != request.system_prompt:
+        if last is not None and request.system_prompt not in systems:
             new.append(UserMessage(request.system_prompt))
         fault = reply.fault
         is_cut = reply.finish is FinishReason.LENGTH

@@ -152,28 +152,33 @@ def _out_of_order(text: str, passed: str) -> str:
 def conversation_kept_between_prompts(subject: Subject) -> Watch:
     """A function may also begin anew with every prompt, and any agent after a failure.
 
-    An agent may shorten a long conversation, so only short ones are judged.
+    An agent may shorten a long conversation, so only short ones are judged. Of an agent that has
+    prepared its answer with other system prompts, the request for the answer is judged.
     """
     facts, is_first, completed, answered = subject.facts, False, False, False
     kept: int | None = None
     forgot: int | None = None
     prompts = set[str]()  # those before the newest
+    systems = current = set[str]()  # the system prompts of the run before, and of this one
+    answering = ""  # that of the last request before
     newest_prompt = ""
     while True:
         entry = yield
         if type(entry) is entries.Ended:
             completed = entry.outcome is Outcome.COMPLETED
             answered = answered or completed
+            answering = facts.request.system_prompt if facts.request else answering
         elif type(entry) is entries.Restarted:
             completed = False
         elif type(entry) is entries.Prompt:
-            is_first = True
+            is_first, systems, current = True, current, set()
             prompts.add(newest_prompt)
             newest_prompt = entry.text
-        elif is_first:
-            is_first = False
-            before, request = facts.before, facts.request
-            if before is None or request is None or _is_long(facts, before, request):
+        elif (request := facts.request) is not None:
+            current.add(request.system_prompt)
+            before, was_first = facts.before, is_first
+            is_first = is_first and request.system_prompt in systems - {answering}
+            if is_first or not was_first or before is None or _is_long(facts, before, request):
                 continue
             reply = facts.replies.get(before.number)
             if reply is not None and len(reply.calls) > _SHORT:

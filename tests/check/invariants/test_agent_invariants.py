@@ -246,6 +246,12 @@ def test_a_limit_that_an_agent_does_not_set_is_not_declared(
     assert run.found(invariant, Subject(limits=limits, retry=retry)) != []
 
 
+@pytest.mark.parametrize(("waits_s", "finds"), [(4.5, 0), (5, 0), (4, 1), (6, 1)])
+def test_an_agent_need_not_know_the_header_of_some_providers(waits_s: float, finds: int) -> None:
+    run = asked().failed(429, retry_after="5", retry_after_ms="4500").after(waits_s).request([GO])
+    assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
+
+
 @pytest.mark.parametrize(("after_s", "finds"), [(89, 1), (90, 0)])
 def test_a_run_may_fail_at_its_deadline(after_s: int, finds: int) -> None:
     run = asked().replied("", "a").started("a").after(after_s).result("a")

@@ -407,6 +407,14 @@ def test_a_tool_that_changes_the_world_sends_nothing_for_a_reply_that_was_cut_of
     assert not ordered_once(finish=FinishReason.LENGTH).found(no_changes_for_broken_replies)
 
 
+def test_a_program_that_changes_the_world_does_not_start_for_a_reply_that_was_cut_off() -> None:
+    run = asked().text("I deploy.").call("a").finish(FinishReason.LENGTH)
+    run.add(entries.ProgramStarted, 1, ("deploy", "web"))
+    (found,) = run.found(no_changes_for_broken_replies, Subject(mutating={"deploy"}))
+    assert found == "the program deploy web starts, and the reply to request 1 ended with length"
+    assert not run.found(no_changes_for_broken_replies, Subject(mutating={"make"}))
+
+
 def test_a_tool_that_changes_the_world_changes_its_services() -> None:
     """The service itself need not be declared."""
     run = ordered_once().add(entries.ServiceReply, 1, 0, "", "lost")

@@ -51,6 +51,8 @@ def test_an_end_that_is_not_as_it_says_is_found(
 def test_the_text_of_a_run_may_be_that_of_a_failed_reply_before_a_useless_one() -> None:
     run = asked().text("Hel").failed().after(1).request([GO]).finish()
     assert run.ended(Outcome.FAILED, "Hel").found(run_text_matches_last_reply) == []
+    run = asked().replied("One.").request([GO]).replied("Two.")
+    assert run.ended(Outcome.FAILED, "One.").found(run_text_matches_last_reply) == []
 
 
 @pytest.mark.parametrize("cut_again", [True, False])

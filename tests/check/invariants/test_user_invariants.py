@@ -1,7 +1,10 @@
+import copy
+
 import pytest
 from recording import Recording, returned, said
 
 from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.user import (
     continued_answers_are_whole,
     conversation_kept_between_prompts,
@@ -70,6 +73,20 @@ def talked(*kept: Message, outcome: Outcome = Outcome.COMPLETED) -> Recording:
     """Three prompts, and the messages of the user in the request for the last one."""
     run = asked().replied("Yes.").ended().prompt("Next.").request([GO, YES, NEXT])
     return run.replied("No.").ended(outcome).prompt("Last.").request([*kept, LAST])
+
+
+def test_the_request_for_the_answer_has_the_conversation_not_those_before_it() -> None:
+    def asks(run: Recording, *messages: Message) -> Recording:
+        run.request([UserMessage("Sort it.")], system_prompt="Sort.").replied("Sorted.")
+        return run.request([*messages, NEXT], system_prompt="Answer.").replied("No.").ended()
+
+    first = Recording().prompt().request([GO], system_prompt="Sort.").replied("Sorted.")
+    first.request([GO], system_prompt="Answer.").replied("Yes.").ended(text="Yes.").prompt("Next.")
+    instance = Subject(is_instance=True)
+    assert not asks(copy.deepcopy(first), GO, YES).found(
+        conversation_kept_between_prompts, instance
+    )
+    assert asks(first).found(conversation_kept_between_prompts, instance)
 
 
 def test_of_a_conversation_the_oldest_part_is_dropped() -> None:
