@@ -1,5 +1,6 @@
 """The worlds of an agent: small ones first, and each circumstance once before any comes twice."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec import Raw
 from offering import (
     FOUND,
     GO,
@@ -20,13 +22,15 @@ from offering import (
     without_tools,
 )
 
-from simloop import Reply, Scenario
+from simloop import Reply, Scenario, UserMessage, World, traced
 from simloop.check.trial import Rules
 from simloop.fuzz import course as courses
-from simloop.fuzz.alphabet import Abilities
+from simloop.fuzz.alphabet import TOOLS, Abilities
 from simloop.fuzz.circumstances import Circumstance, WorldDraft
 from simloop.fuzz.course import AgentCourse, plain_scenario
 from simloop.fuzz.search import Search
+from simloop.fuzz.worlds import base_of
+from simloop.messages import ToolSpec
 from simloop.runs.loop import loop_of
 from simloop.runs.plan import Plan
 
@@ -48,6 +52,26 @@ def shop() -> AgentCourse:
 @pytest.fixture(scope="module")
 def two() -> AgentCourse:
     return course(OverHttp, ORDER, OTHER)
+
+
+@traced
+def read(path: str) -> str:
+    return path
+
+
+async def reads(prompt: str, world: World) -> str:
+    offered = [ToolSpec("read", "", Raw(b'{"properties": {"path": {"type": "string"}}}'))]
+    reply = await world.model.reply([UserMessage(prompt)], tools=offered)
+    return " ".join(read(**json.loads(call.arguments)) for call in reply.message.calls)
+
+
+def test_tools_of_the_search_are_left_out_where_an_agent_has_its_own() -> None:
+    model = [Reply(call={"read": {"path": "a"}}), Reply(say="Done.", times="always")]
+    stated = Scenario(prompt="Go.", model=model, tools={"search": {"returns": "found"}})
+    base = base_of(stated, Abilities.of(loop_of(ORDER, {"loop": reads})), "reads")
+    assert {*base.tools} == {*TOOLS}
+    (found,) = course(reads, base)._bases
+    assert {*found.scenario.tools} == {"search"}
 
 
 def scenarios(worlds: Iterable[tuple[Plan, Rules]]) -> list[Scenario]:

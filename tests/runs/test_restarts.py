@@ -22,7 +22,8 @@ from simloop import (
     run,
 )
 from simloop.messages import Outcome
-from simloop.runs.folders import own_folder
+from simloop.runs.folders import _can_bind, begin_in_own_folder, own_folder
+from simloop.runs.isolation import isolated
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace import entries
@@ -240,6 +241,20 @@ def test_runs_inside_one_another_have_folders_of_their_own() -> None:
         assert first.is_dir()
         assert second.is_dir()
     assert not first.exists()
+
+
+@pytest.mark.skipif(not _can_bind(), reason="this system lets no process have a view of its own")
+def test_the_folder_of_a_worker_has_the_usual_name_beside_those_of_others() -> None:
+    def works() -> str:
+        begin_in_own_folder()
+        return run(Scenario(prompt="a"), loop=named).text + str(Path("/tmp/simloop-run").exists())
+
+    async def named(prompt: str) -> str:
+        (folder() / "kept").touch()
+        return f"{folder()} "
+
+    with own_folder("simloop-run"):
+        assert [isolated(works) for _ in range(2)] == ["/tmp/simloop-run True"] * 2
 
 
 def test_there_is_no_folder_outside_of_a_run() -> None:
