@@ -398,7 +398,7 @@ def test_a_resumed_search_reports_several_findings_of_one_range_as_a_whole_searc
 def test_a_provider_that_breaks_its_contract_is_searched_with_provider_any(
     cli: Cli, agents: str
 ) -> None:
-    search = ("fuzz", "--loop", f"{agents}:Counts", "--runs", "160", "--seed", "3")
+    search = ("fuzz", "--loop", f"{agents}:Counts", "--runs", "200", "--seed", "3")
     strict = cli(*search, "--provider", "strict")
     assert "no failures" in strict.stdout
     lax = cli(*search, "--provider", "any", "--out", "found")
