@@ -414,7 +414,7 @@ def _people(offer: Offer) -> Iterator[Circumstance]:
         return
     rest: Sequence[Any] = offer.input
     for name, lines in (
-        ("n", [Line(say="n"), *rest]), ("always n", [Line(say="n", times="always")]),
+        ("n", [Line(say="n"), *rest]), ("n 12 times", [Line(say="n", times=12)]),
         ("an empty line", [Line(say=""), *rest]), ("the end", []),
         ("y, then the end", [Line(say="y")]), ("late", [Line(say="y", after="2h"), *rest]),
         ("late n", [Line(say="n", after="2h"), *rest]), ("a word", [Line(say="maybe"), *rest]),

@@ -101,7 +101,7 @@ PARTIES: dict[str, tuple[str, list[str]]] = {
             "tool-result")),
         "a further prompt after a failure", "a long conversation", "two messages after request",
         *(f"the user types {each}" for each in (
-            "n", "always n", "an empty line", "the end", "late", "an odd text")),
+            "n", "n 12 times", "an empty line", "the end", "late", "an odd text")),
     ]),
     "a service": ("around", [
         "https://orders.example is late with the first of two calls",
