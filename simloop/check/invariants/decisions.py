@@ -143,7 +143,7 @@ def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     wrong = f"{entry.text!r:.80}, and the last words of the model are {newest!r:.80}"
     if subject.machine is not None:
         return f"the text of the run is {wrong}"
-    if entry.outcome is Outcome.FAILED:  # it returns nothing
+    if entry.outcome is not Outcome.COMPLETED:  # it returns nothing
         return ""
     # A whole reply that was too long may have the words of a broken one.
     before = {one.finish is None for one in replies if one.text and one.text + newest in entry.text}
