@@ -8,7 +8,8 @@ conversation of which it has all messages: of several, with one of its party, th
 reply it has. With a conversation of another party it goes on if it adds to it, as after a handoff.
 Any other request is the first of its party, or goes on with the newest one of its party, which it
 has shortened or begun again. If it has no message of that one, in one run, and another system
-prompt, or if that one still waits for its reply, a conversation of its own begins.
+prompt, or if that one still waits for its reply, a conversation of its own begins. So it does with
+a request that is the same as another one of that moment, as for a vote.
 
 So does an *aside*: a request without tools about a part of a conversation that offers tools, as for
 a summary of its older messages. No request but its own retry goes on with it.
@@ -166,8 +167,9 @@ class Facts:
 
     def _goes_on_from(self, entry: entries.Request, request: Request) -> Request | None:
         """Return the request before `request` in its conversation: see the module."""
-        ends, newest = self._ends, self._newest
-        if len(ends) == 1 and newest and entry.base == newest.number:  # nearly always
+        newest = self._newest
+        ends = [one for one in self._ends if not self._is_at_once(entry, request, one)]
+        if len(ends) == 1 and ends[0] is newest and entry.base == newest.number:  # nearly always
             found = [newest] if _adds_to(request, newest, entry.kept) else []
         else:
             sent = request.messages
@@ -190,10 +192,16 @@ class Facts:
             self.asides.add(request.number)
             before, is_new = (before, is_new) if again else (None, False)
         if is_new:  # else another agent may have asked alike, or asks in between
-            ends[:] = [each for each in ends if each is not before]
-        ends.append(request)
-        del ends[:-_REMEMBERED]
+            self._ends = [each for each in self._ends if each is not before]
+        self._ends.append(request)
+        del self._ends[:-_REMEMBERED]
         return before
+
+    def _is_at_once(self, entry: entries.Request, request: Request, end: Request) -> bool:
+        """Return whether a request is the same as one of this moment, of which it is no retry."""
+        reply = self.replies.get(end.number)
+        is_open = reply is not None and reply.sent_ns == entry.at_ns and not reply.is_closed
+        return is_open and end.messages == request.messages
 
     def _nearness(self, request: Request, end: Request) -> tuple[bool, bool, int]:
         is_alike = end.system_prompt == request.system_prompt
@@ -247,7 +255,7 @@ class Facts:
         is_told = type(newest.messages[-1]) is ToolMessage and length < len(end.messages)
         return (kept == length and is_told) or (kept in (0, length) and self._is_answered(end))
 
-    def _likeness(self, request: Request, end: Request) -> tuple[bool, bool, int, int]:
+    def _likeness(self, request: Request, end: Request) -> tuple[bool, bool, int, bool, int]:
         """Return how likely it is, of several ends, that the request goes on from this one."""
         length, reply = len(end.messages), self.replies.get(end.number)
         next_one = request.messages[length] if length < len(request.messages) else None
@@ -257,7 +265,8 @@ class Facts:
             and next_one.text == reply.text
             and [call.id for call in next_one.calls] == [call.id for call in reply.calls]
         )
-        return end.party == request.party, has_reply, length, end.number
+        has_failed = reply is not None and reply.fault is not None
+        return end.party == request.party, has_reply, length, has_failed, end.number
 
     def _is_closed(self, request: Request) -> bool:
         reply = self.replies.get(request.number)

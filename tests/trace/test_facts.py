@@ -161,12 +161,17 @@ BEFORE: dict[str, tuple[list[Asked | None], list[int]]] = {
     "two that are asked alike, by their replies": (
         [Asked("a", [Q], ONE, waits=True), Asked("b", [Q], TWO), Asked("a", [Q, ONE, R]),
          Asked("b", [Q, TWO, R])],
-        [0, 1, 1, 2],
+        [0, 0, 1, 2],
     ),
     "two that are asked alike, by their calls": (
         [Asked("a", [Q], calls("c1"), waits=True), Asked("b", [Q], calls("c2")),
          Asked("a", [Q, calls("c1"), SEEN])],
-        [0, 1, 1],
+        [0, 0, 1],
+    ),
+    "three that are asked at once, and a further prompt": (
+        [*[Asked("a", [Q], ONE, waits=True)] * 2, Asked("a", [Q], ONE), NEXT_RUN,
+         *[Asked("a", [Q, ONE, R], TWO, waits=True)] * 2, Asked("a", [Q, ONE, R], TWO)],
+        [0, 0, 0, 3, 2, 1],
     ),
     "it may have been shortened": ([Asked("a", [Q]), Asked("a", [R])], [0, 1]),
     "or was it another one": (

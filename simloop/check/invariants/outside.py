@@ -10,6 +10,7 @@ from typing import Any
 from simloop.check.invariants import tools
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
+from simloop.check.invariants.requests import WHOLE
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault, ToolMessage, json_value
@@ -385,6 +386,42 @@ def failed_programs_told(subject: Subject) -> Watch:
                     return f"request {entry.number} has {message.text!r:.60}, and {lost}"
             failed.clear()
             lost = ""
+
+
+@of_agents(
+    "The model is told of an agent, called as a tool, whose last reply failed or was cut off.",
+    "BUGS.md C6, D12, E8",
+    sees=[MainRequest],
+)
+def failed_agents_told(subject: Subject, entry: Any) -> str:
+    """An agent is called as a tool if its requests have an argument of an open call.
+
+    A part of its reply must not pass for the whole. If it says nothing, a result that repeats what
+    the agent was sent stands for its answer.
+    """
+    facts = subject.facts
+    calls = [call for message in facts.added for call in calls_of(message)]
+    message = subject.results.get(calls[0].id) if len(calls) == 1 else None
+    if message is None or message.is_error or facts.before is None:
+        return ""
+    between = [n for n in range(facts.before.number + 1, entry.number) if n in facts.sent]
+    reply = facts.replies.get(between[-1]) if between else None
+    if reply is None or not reply.is_closed or reply.finish in WHOLE or reply.calls:
+        return ""
+    given, sent = json_value(calls[0].arguments), facts.sent[between[-1]]
+    values = given.values() if isinstance(given, dict) else ()
+    words = [sent.system_prompt, *(each.text for each in sent.messages)]
+    is_called = any(text and str(text) in each for text in values for each in words)
+    if not is_called or not {*sent.messages}.isdisjoint(facts.before.messages):
+        return ""
+    part, result = reply.text.strip(), message.text
+    is_part = part != "" and part in result
+    is_fallback = any(text in result or result in text for text in words if text)
+    if tools.tells(result, calls[0].name) or (is_fallback and not is_part):
+        return ""
+    why = f"ended with {reply.finish}" if reply.finish else "failed"
+    told = f"request {entry.number} has {message.text!r:.60} for call {calls[0].id!r}"
+    return f"{told}, and the reply to request {reply.number}, of the agent that it called, {why}"
 
 
 @of_agents(

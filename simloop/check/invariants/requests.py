@@ -181,7 +181,10 @@ def newest_user_message_sent(subject: Subject) -> Watch:
 def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
     if exact:
         return any(type(one) is UserMessage and one.text == text for one in request.messages)
-    return text in request.system_prompt or any(text in one.text for one in request.messages)
+    said = [request.system_prompt, *(one.text for one in request.messages)]
+    newest = said[-1].strip()  # without what stands before it, such as a name or a command
+    is_end = newest != "" and text.strip().endswith((f" {newest}", f"\n{newest}"))
+    return is_end or any(text in each for each in said)
 
 
 def _is_apart(facts: Facts) -> bool:
@@ -318,9 +321,12 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
         reply = None if asked is None else facts.replies.get(asked.number)
         words = "" if reply is None or reply.finish not in WHOLE else reply.text.strip()
         held = _words_in(request) if words else ""
-        gone = {*last.messages}.difference(request.messages) if words and last else ()
-        if asked and last and gone and words in held:
-            before, there = _words_in(last), f"{_words_in(asked)}\n{held}"
+        gone = {*last.messages}.difference(request.messages) if words and last else set[Message]()
+        before = _words_in(last) if gone and last else ""
+        # Words that stood there before may be those of a request for something else.
+        is_new = words not in before or (asked and not gone.isdisjoint(asked.messages))
+        if asked and gone and words in held and is_new:
+            there = f"{_words_in(asked)}\n{held}"
             for text in [*said, summary]:
                 start = text[:_BEGINNING]
                 kept = start in there or json.dumps(start)[1:-1] in there

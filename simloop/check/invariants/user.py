@@ -7,7 +7,7 @@ messages of that run.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from simloop.check.invariants.agents import is_answer
@@ -184,32 +184,25 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             if reply is not None and len(reply.calls) > _SHORT:
                 continue
             own = {UserMessage(text) for text in _of_user(request.messages[-1:])}
-            old = set(before.messages) - own
+            old = {*before.messages} - own
             if not old:
                 continue
             answer = reply.text.strip() if reply is not None and is_answer(reply) else None
-            has_answer = answer is not None and any(
-                type(each) is not UserMessage and answer in each.text for each in request.messages
-            )
-            if old.isdisjoint(request.messages) and not has_answer:
-                newest = _of_user(request.messages[-1:])
-                if not any(each.text and each.text in text for text in newest for each in old):
-                    # What a first prompt left may go with its failure.
-                    forgot = entry.number if answered else None
-                    if subject.is_instance and completed and answer is not None:
-                        return (
-                            f"request {forgot} has nothing of the conversation before its prompt, "
-                            f"which ended with the answer {answer!r:.80}"
-                        )
-            else:
+            has_answer = answer is not None and _has_said(request, answer)
+            if not old.isdisjoint(request.messages) or has_answer:
                 kept = entry.number
                 if completed and answer is not None and not has_answer:
                     return f"request {kept} lacks the answer before its prompt: {answer!r:.80}"
-                said = "\n".join(_of_user(request.messages))
-                shortened = request.messages[0] not in before.messages  # with a summary
-                for text in _of_user(before.messages) if completed and not shortened else ():
-                    if text in prompts and text not in said:
-                        return f"request {kept} lacks an earlier prompt: {text!r:.80}"
+                if completed and (lost := _lost_prompt(before, request, prompts)):
+                    return f"request {kept} lacks an earlier prompt: {lost!r:.80}"
+            elif not _is_quoted(old, request):
+                # What a first prompt left may go with its failure.
+                forgot = entry.number if answered else None
+                if subject.is_instance and completed and answer is not None:
+                    return (
+                        f"request {forgot} has nothing of the conversation before its prompt, "
+                        f"which ended with the answer {answer!r:.80}"
+                    )
             if kept is not None and forgot is not None:
                 return (
                     f"request {kept} goes on with the conversation before its prompt, "
@@ -243,6 +236,24 @@ def oldest_prompts_dropped(subject: Subject) -> Watch:
             if kept and is_lost and newest in said[-1]:
                 lacks = f"request {entry.number} lacks the prompt {answered[-1]!r:.80}"
                 return f"{lacks}, and has an older one: {kept[0]!r:.80}"
+
+
+def _has_said(request: SentRequest, answer: str) -> bool:
+    own = (each.text for each in request.messages if type(each) is not UserMessage)
+    return any(answer in text for text in own)
+
+
+def _is_quoted(old: Collection[Message], request: SentRequest) -> bool:
+    newest = _of_user(request.messages[-1:])
+    return any(each.text and each.text in text for text in newest for each in old)
+
+
+def _lost_prompt(before: SentRequest, request: SentRequest, prompts: Collection[str]) -> str:
+    """Return an earlier prompt that a request lacks, or "", as if it begins with a summary."""
+    is_shortened = request.messages[0] not in before.messages
+    said = "\n".join(_of_user(request.messages))
+    known = () if is_shortened else _of_user(before.messages)
+    return next((text for text in known if text in prompts and text not in said), "")
 
 
 def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
@@ -290,15 +301,17 @@ def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:
     "BUGS.md C9, D7, D10",
     sees=[entries.StopRequested, entries.Prompt, entries.Request, entries.ToolStarted,
           entries.LeftBehind],
-    begins=[entries.StopRequested],
+    begins=[entries.StopRequested, entries.LeftBehind],
 )  # fmt: skip
 def nothing_starts_after_stop(subject: Subject) -> Watch:
     """This holds during a reply, between two tools and in a backoff.
 
     No stop interrupts a thread, so a tool that an agent calls in one is not judged. Nor is one that
-    its code calls at the moment of the stop: a task that was ready before runs first.
+    its code calls at the moment of the stop: a task that was ready before runs first. A task that
+    a completed run has left behind is not stopped.
     """
     stop: entries.StopRequested | None = None
+    goes_on = False  # a task of an earlier run
     while True:
         entry = yield
         kind = type(entry)
@@ -307,7 +320,11 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
                 stop = entry
         elif kind is entries.Prompt:
             stop = None
-        elif stop is None or (kind is entries.LeftBehind and entry.what != "stop"):
+        elif stop is None:
+            goes_on = goes_on or (kind is entries.LeftBehind and entry.what == "task")
+        elif (kind is entries.LeftBehind and entry.what != "stop") or (
+            kind is entries.Request and goes_on and _is_of_others(subject, entry)
+        ):
             continue
         elif kind is not entries.ToolStarted or not (
             entry.in_thread or (entry.own and entry.at_ns == stop.at_ns)
@@ -316,6 +333,12 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
             if kind is entries.LeftBehind:
                 what = f"the agent goes on at {entry.place}"
             return f"{what} after the run was stopped ({stop.cause}, entry {stop.seq})"
+
+
+def _is_of_others(subject: Subject, entry: entries.Request) -> bool:
+    """Return whether a request has not the words of the prompt."""
+    prompt, request = subject.facts.prompt, subject.facts.sent[entry.number]
+    return prompt is None or all(prompt.text not in each.text for each in request.messages)
 
 
 @invariant(

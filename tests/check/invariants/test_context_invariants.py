@@ -66,6 +66,8 @@ def compacted(run: Recording) -> Recording:
 
 BAD: list[tuple[Invariant, Recording, str]] = [
     (newest_user_message_sent, Recording().prompt("Stop.").request([GO]), "user's message 'Stop.'"),
+    (newest_user_message_sent, Recording().prompt("Let us go.").request([UserMessage("o.")]),
+     "'Let us go.'"),
     (newest_user_message_sent,
      asked().replied("Done.").ended().prompt("And?").request([GO, said("Done."), GO]),
      "user's message 'And?'"),
@@ -159,6 +161,11 @@ def test_an_agent_may_shorten_its_context_and_add_words_of_its_own(invariant: In
     run.request([GO, said("", "b"), short, UserMessage("Go on.")]).replied("Done.")
     run.request([UserMessage("A task for another agent.")]).replied("Fine.")
     assert run.ended(text="I am done.").found(invariant) == []
+
+
+def test_an_agent_may_strip_the_name_before_a_prompt() -> None:
+    run = Recording().prompt("ann: Go.").request([GO])
+    assert run.found(newest_user_message_sent) == []
 
 
 def test_an_agent_may_not_have_got_a_result_that_came_as_it_was_to_stop() -> None:

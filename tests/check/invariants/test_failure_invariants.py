@@ -10,6 +10,7 @@ from simloop.check.invariants.outside import (
     arguments_quoted_in_paths,
     changes_committed,
     changes_ended_before_their_answers,
+    failed_agents_told,
     failed_programs_told,
     failures_not_remembered,
     keys_used_once,
@@ -186,6 +187,15 @@ def cancelled() -> Recording:
     return run.request([GO, said_by_model, returned("a", "Order 7 is cancelled.")])
 
 
+def delegated(text: str, end: FinishReason | None, told: str) -> Recording:
+    """An agent that a tool asks about Oslo says `text`, and the model is told of it."""
+    call = ToolCall("a", "look", '{"at": "Oslo"}')
+    run = asked().call("a", call.arguments).finish(FinishReason.TOOL_CALLS)
+    run.request([UserMessage("Is Oslo well?")], system_prompt="You judge.", tools=()).text(text)
+    run = run.failed(503) if end is None else run.finish(end)
+    return run.request([GO, AssistantMessage("", (call,)), returned("a", told)])
+
+
 def lost() -> Recording:
     run = asked().replied("", "a").add(entries.ServiceRequest, 1, "https://b.example", "GET", "/b")
     return run.add(entries.ServiceReply, 1, 0, "", "timed-out")
@@ -228,6 +238,15 @@ def summed_twice(*asked_of: str, kept: str = "Then.", wish: str = "") -> Recordi
     return run.request([UserMessage(f"Before: {kept}"), GO])
 
 
+def windowed(words: str) -> Recording:
+    """The oldest messages go, and a model has said `words` about the newest one alone."""
+    yes = AssistantMessage("Yes.")
+    history: list[Message] = [GO, yes, UserMessage("More."), yes]
+    run = Recording().prompt().prompt("More.").prompt("Last.").request(history).replied("Yes.")
+    run.request([UserMessage("Facts of: Yes.")], system_prompt="Extract.", tools=[]).replied(words)
+    return run.request([*history[2:], AssistantMessage(words), UserMessage("Last.")])
+
+
 def again(*messages: Message, text: str = "Done.") -> Recording:
     run = asked().replied(text).ended(text=text).prompt("More.")
     return run.request([*messages, UserMessage("More.")])
@@ -245,6 +264,9 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "and its program ended with 1"),
     (failed_programs_told, sent(booked(503), "It is done."), "request to a service has status 503"),
     (failed_programs_told, sent(lost(), "It is done."), "to a service failed: timed-out"),
+    (failed_agents_told, delegated("It is allowed", FinishReason.LENGTH, "It is allowed"),
+     "call 'a', and the reply to request 2, of the agent that it called, ended with length"),
+    (failed_agents_told, delegated("", None, "allowed"), "of the agent that it called, failed"),
     (failed_programs_told, cancelled(), "request 2 has 'Order 7 is cancelled.', and its last"),
     (sent_result_matches_tool_result, sent(looked("seen by all of us"), "seen by"),
      "is cut to 'seen by'"),
@@ -262,6 +284,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
     (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
     (arguments_quoted_in_paths, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
+    (summaries_lose_nothing, windowed("No."), "request 3 and its summary lack 'Go.'"),
     (summaries_lose_nothing, summed_twice("Go.", "Sum up."), "and its summary lack 'At first.'"),
     (summaries_lose_nothing, summed_twice("At first.", wish="Rather two."), "lack 'Rather two.'"),
     (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
@@ -323,6 +346,9 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failed_programs_told, lost().request([GO, said("", "a", "b"), returned("a"), returned("b")])),
     (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed\nexit status 3")),
     (failed_programs_told, sent(printed("1 failed\n", 1), "1 failed\n")),
+    (failed_agents_told, delegated("It is allowed", FinishReason.STOP, "It is allowed")),
+    (failed_agents_told, delegated("It is", FinishReason.LENGTH, "Error: it was cut off")),
+    (failed_agents_told, delegated("", None, "Is Oslo well?")),
     (sent_result_matches_tool_result, sent(looked("seen"), "I have seen it")),
     (services_not_pressed, pressed(0, 0)),
     (services_not_pressed, pressed(0, 1, 0, 0)),
@@ -362,6 +388,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (no_failure_in_place_of_the_history, summed(SUMMED[:5], fails=True)),
     (summaries_lose_nothing, summed_twice("Before: At first.", "Sum up.")),
     (summaries_lose_nothing, summed_twice("Sum up.", kept="At first. Then.")),
+    (summaries_lose_nothing, windowed("Yes.")),
     (summaries_lose_nothing, summed_twice("At first.", "Rather two.", wish="Rather two.")),
     (summaries_lose_nothing, summed_twice("At first.", r'["f\u00fcr zwei"]', wish="für zwei")),
     (no_failure_in_place_of_the_history, forgotten(*SUMMED[3:5])),

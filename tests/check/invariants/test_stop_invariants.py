@@ -22,6 +22,12 @@ def stopped(cause: StopCause = StopCause.ABORT) -> Recording:
     return Recording().prompt().request([GO]).replied("", "a").stop(cause)
 
 
+def behind(what: str) -> Recording:
+    """A stop of the second run, while work that the first one has left behind goes on."""
+    run = Recording().prompt().request([GO]).ended().add(entries.LeftBehind, what, "", "bot.py:9")
+    return run.prompt("More.").stop()
+
+
 @pytest.mark.parametrize(
     ("invariant", "run", "why"),
     [
@@ -29,6 +35,8 @@ def stopped(cause: StopCause = StopCause.ABORT) -> Recording:
         (nothing_starts_after_stop, stopped().started("a"), f"a tool starts {STOPPED}"),
         (nothing_starts_after_stop, stopped().add(entries.LeftBehind, "stop", "", "bot.py:9"),
          f"the agent goes on at bot.py:9 {STOPPED}"),
+        (nothing_starts_after_stop, behind("task").request([UserMessage("More.")]), "request 2 is"),
+        (nothing_starts_after_stop, behind("thread").request([GO]), "request 2 is sent after"),
         (stopped_run_ends_in_time, stopped().after(GRACE_MS / 1000 + 0.001).ended(Outcome.ABORTED),
          "the run ends 251 ms after the stop"),
         (outcome_matches_stop, stopped().ended(), "(abort), and ends as completed"),
@@ -53,6 +61,7 @@ def test_a_run_that_does_not_stop_is_found(invariant: Invariant, run: Recording,
         stopped(StopCause.WALL_CLOCK).ended(Outcome.TIMED_OUT),
         stopped().add(entries.LeftBehind, "task", "", "bot.py:9").ended(Outcome.ABORTED),
         Recording().prompt().request([GO]).started("a").ended(),
+        behind("task").request([GO]).ended(Outcome.ABORTED),
     ],
 )
 def test_a_run_that_stops_is_not_found(invariant: Invariant, run: Recording) -> None:
