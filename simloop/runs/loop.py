@@ -6,6 +6,7 @@ A limit of the scenario reaches a machine or causes an error; it is never ignore
 import importlib
 import inspect
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
@@ -61,6 +62,10 @@ UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
     Feature.QUEUE: "an agent of your own may leave messages in its queue",
 }
 """For each feature that only the engine has, the reason why an agent cannot provide it."""
+
+_RUN_CUT_CALLS = ("pydantic_ai", "agents")
+"""Frameworks that look at no finish reason before they call tools, as their users cannot, too."""
+_OF_CUT_CALLS = ("no-tools-for-broken-replies", "no-changes-for-broken-replies")
 
 _NO_POLICIES = Policies()
 _OF_A_MACHINE = ("name", "legal", "policies", "bounds", "unsupported", "start", "advance")
@@ -119,7 +124,16 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
         """Return the invariants that the loop does not keep, each with the reason."""
         own = getattr(self.declares, "deviations", None)
         stated = getattr(self.scenario.declares, "deviations", {})
-        return {**(own if isinstance(own, Mapping) else {}), **stated}
+        return {**self._of_framework, **(own if isinstance(own, Mapping) else {}), **stated}
+
+    @property
+    def _of_framework(self) -> Mapping[str, str]:
+        """Return the deviations of a framework from which the module of an agent has a class."""
+        module = sys.modules.get(str(getattr(self.declares, "__module__", "")))
+        given = vars(module).values() if module and self.machine is None else ()
+        used = {each.__module__.partition(".")[0] for each in given if isinstance(each, type)}
+        name = next((each for each in _RUN_CUT_CALLS if each in used), "")
+        return dict.fromkeys(_OF_CUT_CALLS, f"{name} calls the tools of each reply") if name else {}
 
     @property
     def tool_timeout_ns(self) -> int | None:

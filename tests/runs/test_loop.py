@@ -556,6 +556,18 @@ def test_an_agent_declares_by_attributes() -> None:
     assert set(loop.deviations) == {"answered-calls"}
 
 
+_CUT = {"no-tools-for-broken-replies", "no-changes-for-broken-replies"}
+
+
+@pytest.mark.parametrize(("package", "excused"), [("agents", _CUT), ("openai", set())])
+def test_a_framework_that_looks_at_no_finish_reason_is_known(
+    package: str, excused: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = type("Agent", (), {"__module__": f"{package}.agent"})
+    monkeypatch.setitem(globals(), "Agent", made)
+    assert set(chosen(UsualLimits).deviations) == excused
+
+
 class UsualLimits(Asks):
     limits = Limits()
 

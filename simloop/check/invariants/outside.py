@@ -40,6 +40,7 @@ _LOST = frozenset({"lost", "timed-out", "refused"})
 _BROKEN_SERVICE = 500
 _REFUSED = 400
 _TRIES = 10
+_SHORT = 20  # the length in characters of a verdict, such as `allowed`
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _OF_TIMEOUTS = (
     "timeout", "in time", "timed", "too long", "too slow", "not end", "not finish", "gave up",
@@ -416,7 +417,8 @@ def failed_agents_told(subject: Subject, entry: Any) -> str:
         return ""
     part, result = reply.text.strip(), message.text
     is_part = part != "" and part in result
-    is_fallback = any(text in result or result in text for text in words if text)
+    is_quoted = len(result) > _SHORT
+    is_fallback = any(text in result or (is_quoted and result in text) for text in words if text)
     if tools.tells(result, calls[0].name) or (is_fallback and not is_part):
         return ""
     why = f"ended with {reply.finish}" if reply.finish else "failed"
