@@ -10,8 +10,9 @@ from simloop.check.trial import Until, verify
 from simloop.cli.options import Target, formats, scenario_settings, targets_of
 from simloop.cli.report import Report, made, print_each, print_json
 from simloop.cli.terminal import cells, note, out_lines, plain
-from simloop.errors import ScenarioError
+from simloop.errors import RunawayRun, ScenarioError
 from simloop.runs.options import RunOptions
+from simloop.runs.patience import OVERDUE, Overdue, patience
 from simloop.runs.result import last_raised
 from simloop.runs.run import Simulation
 from simloop.scenario.catalog import name_of
@@ -96,7 +97,12 @@ def _play(target: Target, given: RunOptions, trace_file: Path | None) -> Report:
     if report.path is not None:
         begun: list[Simulation] = []
         try:
-            report.verdict = verify(report.path, Until.END, begun.append, **given)
+            with patience() as begins:
+                begins()
+                report.verdict = verify(report.path, Until.END, begun.append, **given)
+        except Overdue as error:
+            place = f", at {error}" * bool(str(error))
+            report.verdict.errors.append(RunawayRun(f"{OVERDUE}{place}"))
         finally:  # after any ending, even Ctrl-C
             if trace_file is not None and begun:
                 try:

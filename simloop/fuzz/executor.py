@@ -33,6 +33,7 @@ from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest
 from simloop.fuzz.words import changes_in_words, world_in_words
 from simloop.runs.isolation import can_isolate, isolated
+from simloop.runs.patience import OVERDUE, Overdue, patience
 from simloop.scenario.designs import names_own
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Declared, Scenario
@@ -149,10 +150,6 @@ class RangeResult(Struct, frozen=True, tag_field="line", tag="range"):
                    tuple(findings), ended, search.calls, search.requests)  # fmt: skip
 
 
-class Overdue(KeyboardInterrupt):
-    """A run has taken `PATIENCE_S`. It unwinds the run as Ctrl-C does."""
-
-
 def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     """Play a range, one of an agent of the user's own in a fork of this process.
 
@@ -208,7 +205,7 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
             return result  # what its first run keeps is told
         if any(each.reproduced is False or each.name == DIVERGED for each in result.findings):
             return None
-        with suppress(Overdue), _patience() as begins:
+        with suppress(Overdue), patience() as begins:
             begins()
             return result if course() == _COURSES[settings] else None
         return None
@@ -228,7 +225,7 @@ def _played(settings: SearchSettings, due: Range, search: Search, start_s: float
     bases = search.bases if due.shrinks else search.undisturbed
     findings: list[SearchFinding] = []
     found, ended = list[FoundFailure](), False
-    with captured(), _patience() as begins:
+    with captured(), patience() as begins:
         try:
             begins()
             for found in search.steps(runs=due.end - due.first, seconds=due.seconds):
@@ -245,32 +242,12 @@ def _played(settings: SearchSettings, due: Range, search: Search, start_s: float
             ended = not (found and isinstance(error, Overdue))
             if ended and isinstance(error, Overdue):
                 search.runs += 1
-                failure = Failure.named(FINISHES, processes.OVERDUE)
+                failure = Failure.named(FINISHES, OVERDUE)
                 search.failures.add(failure, search.world(search.number), search.number)
     if not findings and len(search.failures):  # broken off before it was run again, or shrunk
         last = next(iter(search.failures))
         findings = [SearchFinding.of(last, settings.loop, bases, shrinks=False)]
     return RangeResult.of(search, due, processes.cpu_s() - start_s, findings, ended=ended)
-
-
-@contextmanager
-def _patience() -> Iterator[Callable[[], object]]:
-    """Provide a function to call when a run begins: `PATIENCE_S` later, Overdue is raised."""
-
-    def end(*_: object) -> None:
-        raise Overdue
-
-    # A loop that computes for ever gives no sign by itself.
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or not hasattr(signal, "setitimer"):  # there is none on Windows
-        yield lambda: None
-        return
-    before = signal.signal(signal.SIGALRM, end)
-    try:
-        yield lambda: signal.setitimer(signal.ITIMER_REAL, processes.PATIENCE_S)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 class Ranges:

@@ -17,8 +17,8 @@ from simloop.check.trial import UNJUDGED, trial
 from simloop.errors import CheckFailed
 from simloop.fuzz.alphabet import LAST, CalledTools
 from simloop.fuzz.arguments import PLAIN_TEXTS, Arguments
-from simloop.fuzz.processes import PATIENCE_S
 from simloop.messages import Message, Request, ToolMessage, ToolSpec, UserMessage, json_value
+from simloop.runs import patience
 from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
@@ -160,7 +160,7 @@ def _record(base: Scenario, given: RunOptions) -> Sequence[AnyEntry]:
         return [*trial(Plan(base, given), UNJUDGED).entries]
 
     try:
-        return isolated(run, limit_s=PATIENCE_S) if can_isolate() else run()
+        return isolated(run, limit_s=patience.PATIENCE_S) if can_isolate() else run()
     except CheckFailed:  # it does not end, or it ends its process
         return ()
 

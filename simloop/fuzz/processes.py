@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from simloop.check.invariants.judge import add_invariants, added_names
 from simloop.check.trial import FINISHES, UNJUDGED, Failure, Rules, failure_of, only, trial
 from simloop.errors import CheckFailed, RunawayRun, ScenarioError, SimloopError
+from simloop.runs import patience
 from simloop.runs.folders import begin_in_own_folder
 from simloop.runs.isolation import isolated
 from simloop.runs.plan import Plan, content_of
@@ -35,9 +36,6 @@ from simloop.trace.entries import AnyEntry
 from simloop.virtual.border.seal import kept_border
 
 _LOOK_S = 1.0
-PATIENCE_S = 60.0
-"""The real seconds after which a run is one that does not end, on a busy machine too."""
-OVERDUE = f"the run had not ended after {PATIENCE_S:.0f} s of real time"
 
 
 def digest_of(record: Iterable[AnyEntry]) -> str:
@@ -57,9 +55,9 @@ def failure_alone(scenario: Scenario, name: str, **asked: bool) -> Failure | Non
         return None if found is None else Failure(*found)
     sent = _request(scenario, name=name, **asked)
     try:
-        done = subprocess.run(**_process({}), input=sent, timeout=PATIENCE_S, check=False)
+        done = subprocess.run(**_process({}), input=sent, timeout=patience.PATIENCE_S, check=False)
     except subprocess.TimeoutExpired:
-        return Failure.named(FINISHES, OVERDUE)
+        return Failure.named(FINISHES, patience.OVERDUE)
     found = json.loads(done.stdout or "null")  # empty if the run has ended its process
     return None if found is None else Failure(*found)
 
@@ -111,9 +109,9 @@ def _nurse(pipe: Connection, parents: Connection) -> None:
             start_s = cpu_s()
             answer = partial(_answered, content, **asked)
             try:
-                found = isolated(answer, limit_s=PATIENCE_S)
+                found = isolated(answer, limit_s=patience.PATIENCE_S)
             except RunawayRun:
-                found = Failure.named(FINISHES, OVERDUE)
+                found = Failure.named(FINISHES, patience.OVERDUE)
             except CheckFailed:  # the run has ended its process
                 found = None
             pipe.send((cpu_s() - start_s, found))

@@ -10,6 +10,8 @@ import pytest
 from click.testing import Result
 from commandline import Cli
 
+from simloop.runs import patience
+
 AGENTS = """
 import asyncio, logging, os, sys, threading
 
@@ -97,6 +99,11 @@ def talks_and_fails_plainly(prompt: str):
     raise ValueError("no answer")
 
 
+async def computes(prompt):
+    while True:
+        pass
+
+
 async def talks_for_ever(prompt, world):
     from simloop import UserMessage
 
@@ -119,6 +126,16 @@ def _(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def simloop(cli: Cli, verb: str, agent: str, *arguments: str) -> Result:
     return cli(verb, *arguments, "--loop", f"ending_bot:{agent}")
+
+
+def test_an_agent_that_computes_for_ever_is_broken_off_with_its_place(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE_S", 2.0)  # on a busy machine, the start takes long
+    ran = simloop(cli, "run", "computes", "a.simloop.yaml")
+    assert ran.exit_code == 1
+    assert "the run had not ended after 60 s of real time, at ending_bot.py:" in ran.stderr
+    assert "in computes" in ran.stderr
 
 
 @pytest.mark.parametrize("agent", ["ends", "ends_plainly"])

@@ -12,7 +12,7 @@ from filesizes import file_size_limit
 from msgspec.structs import replace
 
 from simloop.errors import CheckFailed, ScenarioError
-from simloop.fuzz import executor, processes
+from simloop.fuzz import executor
 from simloop.fuzz.executor import (
     Journal,
     Range,
@@ -24,7 +24,7 @@ from simloop.fuzz.executor import (
     results_of,
 )
 from simloop.fuzz.search import FoundFailure, Group, Search
-from simloop.runs import isolation
+from simloop.runs import isolation, patience
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +188,7 @@ def test_ctrl_c_in_a_range_keeps_its_results(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_run_that_computes_for_ever_is_ended_and_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(processes, "PATIENCE_S", 1.5)  # on a busy machine, no run before takes it
+    monkeypatch.setattr(patience, "PATIENCE_S", 1.5)  # on a busy machine, no run before takes it
     before = signal.getsignal(signal.SIGALRM)
     result = play_range(SearchSettings("searching:looks"), Range(1, 100, UNTIMED))
     (found,) = result.findings
@@ -201,7 +201,7 @@ def test_a_smaller_scenario_that_does_not_end_ends_no_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def smallest(*_: object) -> NoReturn:
-        raise executor.Overdue
+        raise patience.Overdue
 
     monkeypatch.setattr(executor, "smallest", smallest)
     result = play_range(replace(SETTINGS, isolate=False), Range(1, 100, UNTIMED, shrinks=True))

@@ -35,6 +35,7 @@ from simloop.fuzz.circumstances import WorldDraft
 from simloop.fuzz.offers import Known, Offer, Offered, keep_values
 from simloop.fuzz.search import Search
 from simloop.messages import Message, ToolMessage, UserMessage
+from simloop.runs import patience
 from simloop.runs.plan import Plan
 from simloop.trace import entries
 
@@ -173,7 +174,7 @@ async def spins(_: str) -> str:
 def test_an_agent_that_never_asks_offers_nothing(
     agent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offers, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.3)
     offer = offered(agent)
     assert (tuple(offer.tools), called(offer), offer.ran) == ((), [], frozenset())
     assert offer.last == Reply(say="All is done.", times="always")

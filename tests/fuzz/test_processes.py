@@ -12,8 +12,9 @@ from searching import WORLD
 
 from simloop.check.trial import UNJUDGED, trial
 from simloop.fuzz import processes
-from simloop.fuzz.processes import OVERDUE, Nursery, Twin, digest_of, failure_alone
+from simloop.fuzz.processes import Nursery, Twin, digest_of, failure_alone
 from simloop.fuzz.search import Search
+from simloop.runs import patience
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
@@ -91,7 +92,7 @@ def nursery() -> Iterator[Nursery]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For runs that spin: on a busy machine, others take as long, too."""
-    monkeypatch.setattr(processes, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.3)
 
 
 def test_a_failure_that_needs_earlier_runs_is_none_in_a_nursery(nursery: Nursery) -> None:
@@ -129,7 +130,7 @@ def test_the_computing_of_a_nursery_counts_before_it_ends(
 @pytest.mark.usefixtures("impatient")
 def test_a_run_that_computes_for_ever_does_not_hold_the_nursery(nursery: Nursery) -> None:
     found = nursery.answer(of("spins"))
-    assert found[:2] == ("finishes", OVERDUE)
+    assert found[:2] == ("finishes", patience.OVERDUE)
     assert nursery.answer(of("fails")) is not None
 
 

@@ -162,6 +162,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
     systems = current = set[str]()  # the system prompts of the run before, and of this one
     answering = ""  # that of the last request before
     newest_prompt = ""
+    is_of_one = True  # user: this prompt and the one before
     while True:
         entry = yield
         if type(entry) is entries.Ended:
@@ -173,12 +174,15 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
         elif type(entry) is entries.Prompt:
             is_first, systems, current = True, current, set()
             prompts.add(newest_prompt)
+            is_of_one = _speaker(newest_prompt) in ("", _speaker(entry.text))
             newest_prompt = entry.text
         elif (request := facts.request) is not None:
             current.add(request.system_prompt)
             before, was_first = facts.before, is_first
             is_first = is_first and request.system_prompt in systems - {answering}
-            if is_first or not was_first or before is None or _is_long(facts, before, request):
+            if is_first or not was_first or before is None or not is_of_one:
+                continue
+            if _is_long(facts, before, request):
                 continue
             reply = facts.replies.get(before.number)
             if reply is not None and len(reply.calls) > _SHORT:
@@ -236,6 +240,12 @@ def oldest_prompts_dropped(subject: Subject) -> Watch:
             if kept and is_lost and newest in said[-1]:
                 lacks = f"request {entry.number} lacks the prompt {answered[-1]!r:.80}"
                 return f"{lacks}, and has an older one: {kept[0]!r:.80}"
+
+
+def _speaker(prompt: str) -> str:
+    """Return the name before a colon, of an agent that serves several users."""
+    name, colon, _ = prompt.partition(": ")
+    return name if colon and name.isalnum() else ""
 
 
 def _has_said(request: SentRequest, answer: str) -> bool:

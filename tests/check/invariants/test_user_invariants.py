@@ -89,6 +89,17 @@ def test_the_request_for_the_answer_has_the_conversation_not_those_before_it() -
     assert asks(first).found(conversation_kept_between_prompts, instance)
 
 
+@pytest.mark.parametrize(("name", "found"), [("ann", 1), ("bob", 0)])
+def test_each_user_whose_name_is_before_the_prompt_has_a_conversation(
+    name: str, found: int
+) -> None:
+    first, second = "ann: Go.", f"{name}: Next."
+    run = Recording().prompt(first).request([UserMessage(first)]).replied("Yes.").ended(text="Yes.")
+    run.prompt(second).request([UserMessage(second)])
+    judged = run.found(conversation_kept_between_prompts, Subject(is_instance=True))
+    assert len(judged) == found
+
+
 def test_of_a_conversation_the_oldest_part_is_dropped() -> None:
     (found,) = talked(GO).found(oldest_prompts_dropped)
     assert found == "request 3 lacks the prompt 'Next.', and has an older one: 'Go.'"
