@@ -1,7 +1,6 @@
 """`simloop check`: verify the expectations and the determinism of scenarios."""
 
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -47,7 +46,19 @@ def command(
         if output_format == "json":
             return print_json(reports)
         width = max(cells(plain(target.name)) for target in found)
-        return _print_text(reports, width, verbose=verbose)
+        count, virtual_ns = Tally(), 0
+        cannot: list[Row] = []
+        for report in reports:
+            count.add(report.exit_code, cannot=bool(report.cannot))
+            virtual_ns += report.elapsed_ns
+            if report.cannot:
+                cannot.append(Row.of(report.loop, report.verdict))
+            if report.exit_code or verbose:
+                out_lines(report.lines(width))
+            report.explain()
+        out_lines(reasons(cannot))
+        out(f"{count} ({virtual_ns / 1e9:,.3f}s virtual)")
+        return count.exit_code
 
 
 def _checked(target: options.Target, given: RunOptions) -> CheckedScenario:
@@ -57,19 +68,3 @@ def _checked(target: options.Target, given: RunOptions) -> CheckedScenario:
     loop = given.get("loop")
     report.loop = loop if isinstance(loop, str) else ""
     return report
-
-
-def _print_text(reports: Iterable[CheckedScenario], name_width: int, *, verbose: bool) -> int:
-    count, virtual_ns = Tally(), 0
-    cannot: list[Row] = []
-    for report in reports:
-        count.add(report.exit_code, cannot=bool(report.cannot))
-        virtual_ns += report.elapsed_ns
-        if report.cannot:
-            cannot.append(Row.of(report.loop, report.verdict))
-        if report.exit_code or verbose:
-            out_lines(report.lines(name_width))
-        report.explain()
-    out_lines(reasons(cannot))
-    out(f"{count} ({virtual_ns / 1e9:,.3f}s virtual)")
-    return count.exit_code

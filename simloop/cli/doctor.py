@@ -40,7 +40,9 @@ def command() -> int:
 
 def _checks() -> Iterator[CheckResult]:
     yield True, "Python", f"{platform.python_version()} ({sys.executable})"
-    yield _installed()
+    folder, installed = Path(__file__).resolve().parent.parent, _version_of(DISTRIBUTION)
+    missing = f"runs from {folder}, but is not installed; try: pip install {folder}"
+    yield bool(installed), "simloop", f"{installed} ({folder})" if installed else missing
     yield _scenarios()
     for subject, (requests, package, tested) in json.loads(ANSWERED.read_text("utf-8")).items():
         version = _version_of(package)
@@ -53,12 +55,6 @@ def _version_of(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return ""
-
-
-def _installed() -> CheckResult:
-    folder, version = Path(__file__).resolve().parent.parent, _version_of(DISTRIBUTION)
-    missing = f"runs from {folder}, but is not installed; try: pip install {folder}"
-    return bool(version), "simloop", f"{version} ({folder})" if version else missing
 
 
 def _scenarios() -> CheckResult:

@@ -74,7 +74,10 @@ def command(
 def proof_lines(proof: Proof, limits: Limits) -> Iterator[str]:
     """Return the proof as text."""
     visited = f"{proof.states:,} states and {proof.transitions:,} transitions visited"
-    yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
+    ends = "every run ends" if proof.terminates else "not proved that every run ends, see WRONG"
+    if proof.lasso is not None:
+        ends = f"a run may never end{', on purpose' if proof.endless else ''}"
+    yield f"{proof.loop}: {ends} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _FLAGS)}"
     yield f"bounds       {', '.join(proof.bounds) or 'none'}"
     if proof.endless:
@@ -106,12 +109,6 @@ def proof_lines(proof: Proof, limits: Limits) -> Iterator[str]:
     for violation in proof.violations:
         yield f"WRONG        {violation.what}"
         yield from step_lines(violation.counterexample)
-
-
-def _whether_it_ends(proof: Proof) -> str:
-    if proof.lasso is not None:
-        return f"a run may never end{', on purpose' if proof.endless else ''}"
-    return "every run ends" if proof.terminates else "not proved that every run ends, see WRONG"
 
 
 def step_lines(steps: Sequence[Step]) -> Iterator[str]:

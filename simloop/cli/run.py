@@ -61,8 +61,7 @@ def command(
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. A single scenario is shown
-    with its timeline, several with one verdict each and a count. The exit code is the
-    worst of all.
+    with its timeline, several with one verdict each and a count. The exit code is the worst of all.
     """
     loop = given["loop"]
     given = {**given, "real_hooks": True} if real_hooks else given
@@ -88,7 +87,14 @@ def command(
     if output_format == "json":
         return print_json(reports)
     if len(found) == 1:
-        return _print_one(next(reports))
+        report = next(reports)
+        if report.verdict.trace is not None:
+            out_lines(timeline(report.verdict.trace))
+            out_lines(("", *report.lines()))
+        report.explain()
+        for line in last_raised(report.verdict.raised) if report.exit_code else ():
+            note(line)
+        return report.exit_code
     return print_each(reports, max(cells(plain(target.name)) for target in found))
 
 
@@ -144,14 +150,3 @@ def _sent(scenario: Scenario, trace: LoopTrace) -> Any:
         lists.setdefault(each.party if has_parties else "", SentList()).add(each)
     items = {name: each.items for name, each in lists.items()}
     return items if has_parties else items.get("", [])
-
-
-def _print_one(report: Report) -> int:
-    if report.verdict.trace is not None:
-        out_lines(timeline(report.verdict.trace))
-        out_lines(("", *report.lines()))
-    report.explain()
-    if report.exit_code:
-        for line in last_raised(report.verdict.raised):
-            note(line)
-    return report.exit_code

@@ -57,7 +57,16 @@ def command(*, source: str, given: RunOptions, file: Path | None, seconds: float
         out(f"{plain(source)} does not fail, so there is nothing to shrink")
         return 0
     path = _write(source, shrunk, file)
-    _print(scenario, shrunk, path)
+    out(scenario_text(shrunk.scenario).rstrip("\n"))
+    for line in _judged(shrunk.failure).split("\n"):
+        out(plain(line))
+    before, after = _size(scenario), _size(shrunk.scenario)
+    out(plain(f"reduced from {before} to {after} in {shrunk.runs} runs"))
+    out(plain(f"written to {path}"))
+    out(plain(f"reproduce: {_command(path)}"))
+    out(plain(f"as a test: python -m pytest {shlex.quote(str(path))}"))
+    if shrunk.unfinished:
+        note(plain(f"the scenario may not be minimal: {shrunk.unfinished}"))
     return 128 + came[0] if came else CheckFailed.exit_code
 
 
@@ -90,19 +99,6 @@ def _command(path: Path) -> str:
 
 def _judged(failure: Failure) -> str:
     return f"{failure.name}: {failure.sentence}\n  {failure.text}"
-
-
-def _print(scenario: Scenario, shrunk: Shrunk, path: Path) -> None:
-    out(scenario_text(shrunk.scenario).rstrip("\n"))
-    for line in _judged(shrunk.failure).split("\n"):
-        out(plain(line))
-    before, after = _size(scenario), _size(shrunk.scenario)
-    out(plain(f"reduced from {before} to {after} in {shrunk.runs} runs"))
-    out(plain(f"written to {path}"))
-    out(plain(f"reproduce: {_command(path)}"))
-    out(plain(f"as a test: python -m pytest {shlex.quote(str(path))}"))
-    if shrunk.unfinished:
-        note(plain(f"the scenario may not be minimal: {shrunk.unfinished}"))
 
 
 def _size(scenario: Scenario) -> str:

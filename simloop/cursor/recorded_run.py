@@ -213,7 +213,12 @@ class RecordedRun:
         """Return the unexpected violations, the earliest first; none of a very long trace."""
         if self.scenario is None or len(self.entries) > MOST_JUDGED:
             return ()
-        found = violations(self._subject(self.scenario), self.trace, self.expected)
+        if self.unknown:  # the loop may be a test, which runs any number of agents
+            lacks = dict.fromkeys(OF_A_PROMPT, self.unknown)
+            subject = Subject(scenario=self.scenario, expected=self.expected, deviations=lacks)
+        else:
+            subject = Subject.of(Simulation(Plan(self.scenario, self.options)))
+        found = violations(subject, self.trace, self.expected)
         return tuple(sorted(found, key=lambda one: one.seq))
 
     @cached_property
@@ -245,13 +250,6 @@ class RecordedRun:
         if first is not None:
             return first
         return 0 if self.ending.is_good else len(self.entries) - 1
-
-    def _subject(self, scenario: Scenario) -> Subject:
-        if not self.unknown:
-            return Subject.of(Simulation(Plan(scenario, self.options)))
-        # The loop may be a test, which runs any number of agents.
-        deviations = dict.fromkeys(OF_A_PROMPT, self.unknown)
-        return Subject(scenario=scenario, expected=self.expected, deviations=deviations)
 
     @cached_property
     def requests(self) -> dict[int, Request]:

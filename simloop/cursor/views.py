@@ -179,13 +179,6 @@ def _request_heading(position: Position, request: Request) -> Iterator[FactRow]:
     yield row(sent, "request", Mark.HEAD, position.request_place)
     if request.party:
         yield row(request.party, "party")
-    yield from _settings_rows(request, earlier)
-    if earlier is not None and position.shared < len(earlier.messages):
-        gone = len(earlier.messages) - position.shared
-        yield row(f"{gone} of request #{earlier.number} are not in it", mark=Mark.REMOVED)
-
-
-def _settings_rows(request: Request, earlier: Request | None) -> Iterator[FactRow]:
     if request.system_prompt or (earlier is not None and earlier.system_prompt):
         same = earlier is None or earlier.system_prompt == request.system_prompt
         yield from rows(request.system_prompt, "system", Mark.PLAIN if same else Mark.ADDED)
@@ -194,6 +187,9 @@ def _settings_rows(request: Request, earlier: Request | None) -> Iterator[FactRo
     yield row(", ".join(names) or "none", "tools")
     yield from (row(name, "tool", Mark.ADDED) for name in names if name not in before)
     yield from (row(name, "tool", Mark.REMOVED) for name in before if name not in names)
+    if earlier is not None and position.shared < len(earlier.messages):
+        gone = len(earlier.messages) - position.shared
+        yield row(f"{gone} of request #{earlier.number} are not in it", mark=Mark.REMOVED)
 
 
 def message_rows(message: Message, mark: Mark = Mark.PLAIN) -> Iterator[FactRow]:

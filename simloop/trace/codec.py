@@ -243,9 +243,11 @@ class _Reading:
             return wrong
         last = lines[count]
         if isinstance(last, Footer):
-            why = self._wrong_footer(last)
-            if why:
-                return count, why
+            self._trace.footer, known = last, len(self._entries)
+            if last.entries != known:
+                return count, f"it counts {last.entries} entries, not {known}"
+            if last.ended and self._runs is not False:
+                return count, "the last prompt has no end before it"
             count += 1
         return None if count == len(lines) else (count, "a header or a line after the footer")
 
@@ -274,15 +276,6 @@ class _Reading:
         record += found[added:]
         return None
 
-    def _wrong_footer(self, line: Footer) -> str:
-        self._trace.footer = line
-        count = len(self._entries)
-        if line.entries != count:
-            return f"it counts {line.entries} entries, not {count}"
-        if line.ended and self._runs is not False:
-            return "the last prompt has no end before it"
-        return ""
-
     def _wrong(self, line: Any) -> str:
         kind: Any = type(line)  # an `isinstance` that fails on a Struct takes much longer
         if kind in OF_REPLY or kind in UNFOLDED:
@@ -292,7 +285,15 @@ class _Reading:
             if kind in _ENDS:
                 self._open.remove(number)
         elif kind is entries.Request:
-            return self._wrong_request(line)
+            before = self._messages.get(line.base)
+            if before is None:
+                return f"it is based on request {line.base}, which is not in the trace before it"
+            if line.number in self._messages:
+                return f"there is a request {line.number} before it"
+            self._messages[line.number] = line.kept + len(line.added)
+            self._open.add(line.number)
+            if line.kept > before:
+                return f"it keeps {line.kept} messages of a request that had {before}"
         elif kind is entries.ToolStarted:
             try:
                 _OBJECT.decode(line.arguments)
@@ -302,18 +303,6 @@ class _Reading:
             if (kind is entries.Prompt) is (self._runs is True):
                 return "a prompt and its end must follow each other"
             self._runs = not self._runs
-        return ""
-
-    def _wrong_request(self, request: entries.Request) -> str:
-        before = self._messages.get(request.base)
-        if before is None:
-            return f"it is based on request {request.base}, which is not in the trace before it"
-        if request.number in self._messages:
-            return f"there is a request {request.number} before it"
-        self._messages[request.number] = request.kept + len(request.added)
-        self._open.add(request.number)
-        if request.kept > before:
-            return f"it keeps {request.kept} messages of a request that had {before}"
         return ""
 
 

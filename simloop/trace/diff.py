@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from simloop.escape import escape
 from simloop.messages import Message, Request
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import NAME, clock, describe_message
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
@@ -87,7 +87,12 @@ def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
     record = expected.entries
     one_end, other_end = expected.footer, got.footer
     if one_end is not None and other_end is not None:
-        return _footers(one_end, other_end, record)
+        # What is counted, or covered by what comes before, is no difference that says something.
+        ends = (_plain(replace(each, digest="", entries=0)) for each in (one_end, other_end))
+        one_said, other_said = ends
+        if one_said == other_said:
+            return None
+        return Divergence(None, *_field(one_said, other_said), _context(record, len(record)))
     if one_end is other_end:
         return None
     one_is, other_is = ("no end" if end is None else "an end" for end in (one_end, other_end))
@@ -137,15 +142,6 @@ def _messages(name: str, one: Message | None, other: Message | None) -> FieldDif
     field, expected, got = _field(_plain(one), _plain(other))
     where = f"{name} ({_plain(one)['role']}){'' if field == 'text' else f', {field}'}"
     return FieldDifference(f"{name}.{field}", where, expected, got)
-
-
-def _footers(one: Footer, other: Footer, record: list[AnyEntry]) -> Divergence | None:
-    # What is counted, or covered by what comes before, is no difference that says something.
-    expected, got = (replace(each, digest="", entries=0) for each in (one, other))
-    if expected == got:
-        return None
-    found = _field(_plain(expected), _plain(got))
-    return Divergence(None, *found, _context(record, len(record)))
 
 
 def _field(one: Any, other: Any) -> tuple[str, Any, Any]:

@@ -109,22 +109,12 @@ def _finish(entry: entries.Finish) -> Lines:
     return (("finish", f"{entry.reason}{raw}{steps}{tokens}"),)
 
 
-def _renamed(entry: entries.CallRenamed) -> Lines:
-    before = f"[{entry.call_id}]" if entry.call_id else "a call without an id"
-    return (("call renamed", f"{before} becomes {entry.to_name} [{entry.to_id}]"),)
-
-
 def hook_in_words(entry: entries.Hook) -> str:
     """Return what a hook did, without its point."""
     took = f" in {clock(entry.took_ns)}" if entry.took_ns else ""
     changed = f", changed {' and '.join(entry.changed)}" if entry.changed else ""
     detail = f": {entry.detail}" if entry.detail else ""
     return f"{entry.hook} {entry.result}{took}{changed}{detail}"
-
-
-def _transition(entry: entries.Transition) -> Lines:
-    signal = NAMES[type(entry.signal)]
-    return (("->", f"{entry.state} on {signal} ({counters_in_words(entry.counters)})"),)
 
 
 def _classified(entry: entries.Classified) -> Lines:
@@ -140,26 +130,11 @@ def _compaction(entry: entries.Compaction) -> Lines:
     return (("compaction", f"{forced}, {result}{f' ({entry.detail})' if entry.detail else ''}"),)
 
 
-def _backoff(entry: entries.Backoff) -> Lines:
-    why = "as Retry-After says" if entry.retry_after else "exponential"
-    return (("backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"),)
-
-
-def _refused(entry: entries.Refused) -> Lines:
-    meant = ", as the scenario says" if entry.meant else ""
-    return _placed("refused", f"{entry.what} {entry.asked}{meant}", "", entry.place)
-
-
 def _service_reply(entry: entries.ServiceReply) -> Lines:
     status = f"status {entry.status}" if entry.status else ""
     asked = f"Retry-After {entry.retry_after}" if entry.retry_after else ""
     words = ", ".join(filter(None, [status, asked, entry.failure.replace("-", " ")]))
     return (("reply", f"{words}{f': {entry.body}' if entry.body else ''} [#{entry.request}]"),)
-
-
-def _program_ended(entry: entries.ProgramEnded) -> Lines:
-    how = f"exit {entry.exit}" if entry.exit >= 0 else f"by signal {-entry.exit}"
-    return (("ends", f"{how} [#{entry.program}]"),)
 
 
 def _placed(what: str, details: str, name: str, place: str) -> Lines:
@@ -223,15 +198,27 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
         Lane.TOOLS, "a", "answer",
         lambda e: (("answer" if e.ran else "no result", f"{e.text} [{e.call_id}]"),),
         reason=lambda e: "" if e.ran else f"No tool ran for this call: {e.text}"),
-    entries.CallRenamed: Kind(Lane.TOOLS, "n", "renamed", _renamed),
+    entries.CallRenamed: Kind(
+        Lane.TOOLS, "n", "renamed",
+        lambda e: (("call renamed", (f"[{e.call_id}]" if e.call_id else "a call without an id")
+                    + f" becomes {e.to_name} [{e.to_id}]"),)),
     entries.CallBegun: Kind(Lane.TOOLS, "o", "call begun", _says("call begun", "[{0.call_id}]")),
-    entries.Transition: Kind(Lane.ENGINE, "*", "transition", _transition, ENTRY),
+    entries.Transition: Kind(
+        Lane.ENGINE, "*", "transition",
+        lambda e: (("->", (f"{e.state} on {NAMES[type(e.signal)]} "
+                           f"({counters_in_words(e.counters)})")),), ENTRY),
     entries.Classified: Kind(Lane.ENGINE, "?", "classified", _classified),
     entries.Compaction: Kind(Lane.ENGINE, "%", "compaction", _compaction, ENTRY),
-    entries.Backoff: Kind(Lane.ENGINE, "z", "backoff", _backoff, ENTRY),
+    entries.Backoff: Kind(
+        Lane.ENGINE, "z", "backoff",
+        lambda e: (("backoff", f"{clock(e.delay_ns)} after failure {e.failures}, "
+                    + ("as Retry-After says" if e.retry_after else "exponential")),), ENTRY),
     entries.Notice: Kind(Lane.ENGINE, "i", "notice", lambda e: (("notice", e.text),)),
     entries.Note: Kind(Lane.ENGINE, "m", "note", lambda e: (("note", e.text),)),
-    entries.Refused: Kind(Lane.ENGINE, "/", "refused", _refused, ENTRY),
+    entries.Refused: Kind(
+        Lane.ENGINE, "/", "refused",
+        lambda e: _placed("refused", f"{e.what} {e.asked}" + ", as the scenario says" * e.meant,
+                          "", e.place), ENTRY),
     entries.ServiceRequest: Kind(
         Lane.SERVICES, "^", "request",
         lambda e: (("service", f"{e.method} {e.service}{e.path} {e.body}".rstrip()
@@ -248,7 +235,9 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
         Lane.PROGRAMS, "w", "writes",
         _says("writes", "{0.text} [{0.stream} of #{0.program}]"), ENTRY),
     entries.ProgramEnded: Kind(
-        Lane.PROGRAMS, "]", "ends", _program_ended, ENTRY, lambda e: e.exit < 0),
+        Lane.PROGRAMS, "]", "ends",
+        lambda e: (("ends", (f"exit {e.exit}" if e.exit >= 0 else f"by signal {-e.exit}")
+                    + f" [#{e.program}]"),), ENTRY, lambda e: e.exit < 0),
     entries.Input: Kind(
         Lane.USER, "e", "input",
         lambda e: (("input", ("the end" if e.ends else repr(e.text))
