@@ -192,18 +192,14 @@ class _AsgiApp(services.App):
         try:
             self._loop.run_until_complete(self._serve())
         finally:
-            self._end_tasks()
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:  # of a run that is broken off, as far as they do not wait again
+                task.cancel()
+            if tasks:
+                with contextlib.suppress(ThreadEnded):
+                    self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self._loop.close()
             self._ended()
-
-    def _end_tasks(self) -> None:
-        """End the tasks of an app whose run is broken off, as far as they do not wait again."""
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            with contextlib.suppress(ThreadEnded):
-                self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     async def _serve(self) -> None:
         async with _lifespan(self.app, self._state) as failure:

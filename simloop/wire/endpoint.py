@@ -29,7 +29,7 @@ from simloop.world.world import current_world, note_refused
 if TYPE_CHECKING:
     from simloop.wire.formats.replies import WireFormat
     from simloop.wire.formats.storage import Storage
-    from simloop.wire.formats.wire_format import WireRequest, WrongRequest
+    from simloop.wire.formats.wire_format import WrongRequest
     from simloop.world.services import Service, ServicesPort
 
 _JSON = ("content-type", "application/json")
@@ -127,7 +127,13 @@ class Endpoint:
         if asked is not None:
             return asked
         if services is None or found is None:
-            return self._unknown(request)
+            _note_unknown("host", request)
+            if not self._is_provider(request):
+                raise ConnectionRefused
+            message = f"Unknown request URL: {request.method} {request.path}."
+            error = {"type": "invalid_request_error", "message": message, "code": "unknown_url"}
+            body = json.dumps({"error": error, "message": message}).encode()
+            return fixed(404, body, _NO_RETRY)
         course = services.unscripted(*found, request)
         _note_unknown("request", request)
         return course
@@ -150,7 +156,12 @@ class Endpoint:
         self._hosts[_host(request)] = None
         port, read = self.port, form.read(request)
         if read.size_reply:
-            return self._sized(read, f"{request.method} {request.path}")
+            texts = (read.system_prompt, *(f"{one.name}{one.description}" for one in read.tools))
+            tokens = sum(message_tokens(one, utf8_bytes_over_4) for one in read.messages)
+            tokens += sum(map(utf8_bytes_over_4, texts))
+            told = f"{request.method} {request.path} is answered with {tokens} tokens"
+            port.recorder.record(entries.Note, told)
+            return fixed(200, (read.size_reply % tokens).encode())
         messages = read.messages
         if not form.marks_failed_tools:
             messages = self._marked(messages)
@@ -199,13 +210,6 @@ class Endpoint:
         host, providers = _host(request), (form.hosts for form in self._formats())
         return host in self._hosts or any(re.fullmatch(one, host) for one in providers)
 
-    def _sized(self, read: "WireRequest", called: str) -> HttpReply:
-        texts = (read.system_prompt, *(f"{one.name}{one.description}" for one in read.tools))
-        tokens = sum(message_tokens(one, utf8_bytes_over_4) for one in read.messages)
-        tokens += sum(map(utf8_bytes_over_4, texts))
-        self.port.recorder.record(entries.Note, f"{called} is answered with {tokens} tokens")
-        return fixed(200, (read.size_reply % tokens).encode())
-
     def _marked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Mark results that the trace has as failed, by id and text: some formats have no word."""
         record = self.port.recorder.entries
@@ -220,15 +224,6 @@ class Endpoint:
             else one
             for one in messages
         ])  # fmt: skip
-
-    def _unknown(self, request: HttpRequest) -> HttpReply:
-        """Answer that a provider has no such path. Raises ConnectionRefused for another host."""
-        _note_unknown("host", request)
-        if not self._is_provider(request):
-            raise ConnectionRefused
-        message = f"Unknown request URL: {request.method} {request.path}."
-        error = {"type": "invalid_request_error", "message": message, "code": "unknown_url"}
-        return fixed(404, json.dumps({"error": error, "message": message}).encode(), _NO_RETRY)
 
 
 def _host(request: HttpRequest) -> str:

@@ -37,7 +37,12 @@ async def mcp_session(world: World | None = None, **given: Any) -> AsyncIterator
     connection the caller opens another session. Raises ScenarioError without the package `mcp`, or
     outside of a run.
     """
-    mcp = _package()
+    try:
+        import mcp.server.lowlevel  # noqa: PLC0415 - an extra
+        import mcp.shared.memory  # noqa: PLC0415
+    except ImportError as error:
+        hint = install_hint("mcp")
+        raise ScenarioError("an MCP session needs the package mcp", hint=hint) from error
     world = world or current_world()
     if world is None:
         hint = "give the world that the agent gets: simloop.mcp_session(world)"
@@ -62,16 +67,6 @@ async def mcp_session(world: World | None = None, **given: Any) -> AsyncIterator
         is_open = is_dropped
 
 
-def _package() -> Any:
-    try:
-        import mcp.server.lowlevel  # noqa: PLC0415 - an extra
-        import mcp.shared.memory  # noqa: PLC0415
-    except ImportError as error:
-        hint = install_hint("mcp")
-        raise ScenarioError("an MCP session needs the package mcp", hint=hint) from error
-    return mcp
-
-
 @contextlib.asynccontextmanager
 async def _running(main: Any) -> AsyncIterator[None]:
     task = asyncio.create_task(main, name="MCP server")
@@ -91,7 +86,12 @@ class _Server:
         self._opened_ns = opened_ns
         self._client: Any = None  # set by the first request, which knows the session
         self._writing: Any = None
-        _check_names(tools)
+        server = tools.server
+        changes = {"listed_after": server.listed_ns, "unlisted_after": server.unlisted_ns}
+        for key, name in ((key, name) for key, names in changes.items() for name in names):
+            if name not in tools.tools:
+                hint = f"there are: {', '.join(tools.tools) or 'none'}"
+                raise ScenarioError(f"there is no tool `{name}`", key=f"mcp.{key}", hint=hint)
 
     async def run(self, reading: Any, writing: Any) -> None:
         self._writing, server = writing, self._made()
@@ -153,13 +153,3 @@ class _Server:
             await asyncio.sleep((at_ns - self._tools.now_ns) / 1e9)
             if self._client is not None:
                 await self._client.send_tool_list_changed()
-
-
-def _check_names(tools: ToolsPort) -> None:
-    server = tools.server
-    changes = {"listed_after": server.listed_ns, "unlisted_after": server.unlisted_ns}
-    for key, names in changes.items():
-        for name in names:
-            if name not in tools.tools:
-                hint = f"there are: {', '.join(tools.tools) or 'none'}"
-                raise ScenarioError(f"there is no tool `{name}`", key=f"mcp.{key}", hint=hint)

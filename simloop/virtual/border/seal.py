@@ -65,7 +65,12 @@ def sealed(loop: VirtualLoop, seeds: Seeds) -> Iterator[None]:
     """
     __tracebackhide__ = True
     outer, answers = loop.answers, Answers(loop, seeds)
-    _forget_uuids()
+    # These keep the time of their newest UUID: a clock that is set back would make the first one of
+    # a run depend on the run before it (Python 3.14, pydantic-ai 2.31).
+    for module in filter(None, map(sys.modules.get, ("uuid", "pydantic_ai._uuid"))):
+        for name in ("_last_timestamp_v6", "_last_timestamp_v7"):
+            if hasattr(module, name):
+                setattr(module, name, None)
     _border.enter(seeds)
     streams = enter_streams()
     try:
@@ -78,15 +83,6 @@ def sealed(loop: VirtualLoop, seeds: Seeds) -> Iterator[None]:
             leave_streams(streams)
         finally:
             _border.leave()
-
-
-def _forget_uuids() -> None:
-    # These keep the time of their newest UUID: a clock that is set back would make the first one of
-    # a run depend on the run before it (Python 3.14, pydantic-ai 2.31).
-    for module in filter(None, map(sys.modules.get, ("uuid", "pydantic_ai._uuid"))):
-        for name in ("_last_timestamp_v6", "_last_timestamp_v7"):
-            if hasattr(module, name):
-                setattr(module, name, None)
 
 
 @contextlib.contextmanager

@@ -150,7 +150,13 @@ class VirtualLoop(ReachingLoop):
                 raise self.escapes[0] from error
             raise
         else:
-            self._raise_finding(self._wind_up(task))
+            refused = self._wind_up(task)
+            for finding in (*self.escapes, *(self._failures if self.raises_unseen else ())):
+                raise finding
+            if refused:
+                names = ", ".join(each.get_name() for each in refused[:MOST_NAMED])
+                message = "tasks did not end when cancelled after main had returned"
+                raise RunawayRun(f"{message}: {names}")
             return result
         finally:
             del task  # it holds the exception, whose traceback holds this frame
@@ -364,13 +370,6 @@ class VirtualLoop(ReachingLoop):
         message = context.get("message", "unnamed failure")
         if not message.endswith(_SAID_BY_DEL) and not tasks.is_of_finalizer(sys._getframe(1)):
             self._failures.append(context.get("exception") or RuntimeError(message))
-
-    def _raise_finding(self, refused: list[Task]) -> None:
-        for finding in (*self.escapes, *(self._failures if self.raises_unseen else ())):
-            raise finding
-        if refused:
-            names = ", ".join(task.get_name() for task in refused[:MOST_NAMED])
-            raise RunawayRun(f"tasks did not end when cancelled after main had returned: {names}")
 
     def _wind_up(self, main: Task, *, waits: bool = True) -> list[Task]:
         """End what the run left behind; return the tasks that refuse. `waits` lets threads end."""

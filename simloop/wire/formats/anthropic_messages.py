@@ -55,7 +55,11 @@ class AnthropicMessages(replies.WireFormat):
                 case "content_block_start":
                     blocks[place] = {**payload.object_at(event, "content_block", "")}
                 case "content_block_delta":
-                    _join_block(blocks.setdefault(place, {}), delta)
+                    block = blocks.setdefault(place, {})
+                    for field, joined in _JOINED.items():
+                        if field in delta:
+                            more = payload.text_at(delta, field, "delta")
+                            block[joined] = (block.get(joined) or "") + more
                 case "message_delta":
                     counts |= payload.object_at(event, "usage", "")
                     whole |= delta
@@ -94,6 +98,7 @@ class AnthropicMessages(replies.WireFormat):
 
 
 _RESET_S = 60
+_JOINED = {"text": "text", "thinking": "thinking", "partial_json": "input"}
 _ERRORS = replies.error_words("anthropic")
 _TYPES = {words.type for words in _ERRORS.values()}
 _refused = partial(payload.refusal, "anthropic")
@@ -236,13 +241,6 @@ _DELTAS = {
     "reasoning": ("thinking_delta", "thinking"),
     "call": ("input_json_delta", "partial_json"),
 }
-
-
-def _join_block(block: dict[str, Any], delta: JsonObject) -> None:
-    fields = {"text": "text", "thinking": "thinking", "partial_json": "input"}
-    for field, joined in fields.items():
-        if field in delta:
-            block[joined] = (block.get(joined) or "") + payload.text_at(delta, field, "delta")
 
 
 class _MessageEncoder(replies.BlockEncoder):

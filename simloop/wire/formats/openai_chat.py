@@ -91,7 +91,12 @@ class OpenAIChat(OpenAIFormat):
                 for name in _STREAMED:
                     message[name] = message.get(name, "") + payload.text_at(delta, name, key)
                 for place, piece in payload.objects_at(delta, "tool_calls", key):
-                    _join_call(calls.setdefault(piece.get("index"), {}), piece, place)
+                    call = calls.setdefault(piece.get("index"), {})
+                    call["id"] = call.get("id") or payload.text_at(piece, "id", place)
+                    inner = call.setdefault("function", {})
+                    more = payload.object_at(piece, "function", place)
+                    for field in ("name", "arguments"):
+                        inner[field] = inner.get(field, "") + payload.text_at(more, field, place)
                 finish = choice.get("finish_reason") or finish
         choice = {"message": {**message, "tool_calls": [*calls.values()]}, "finish_reason": finish}
         return {**whole, "choices": [choice]}
@@ -110,13 +115,6 @@ class OpenAIChat(OpenAIFormat):
 
 
 _STREAMED = ("content", "refusal", "reasoning_content", "reasoning")
-
-
-def _join_call(call: dict[str, Any], piece: JsonObject, key: str) -> None:
-    call["id"] = call.get("id") or payload.text_at(piece, "id", key)
-    inner, more = call.setdefault("function", {}), payload.object_at(piece, "function", key)
-    for field in ("name", "arguments"):
-        inner[field] = inner.get(field, "") + payload.text_at(more, field, key)
 
 
 def _read_messages(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
@@ -227,7 +225,12 @@ class _ChatEncoder(replies.BlockEncoder):
         if action == "close":
             return
         if block.kind == "call":
-            yield self._chunk({"tool_calls": [_call_delta(change)]})
+            call: JsonObject = {"index": block.nth, "function": {"arguments": piece}}
+            if action == "open":
+                function = {"name": block.name, "arguments": piece}
+                call = {"index": block.nth, "id": block.call_id, "type": "function"}
+                call = {**call, "function": function}
+            yield self._chunk({"tool_calls": [call]})
         elif action == "grow":
             name = self._text_field if block.kind == "text" else self.options.chat_reasoning
             yield self._chunk({name: piece})
@@ -286,11 +289,3 @@ class _ChatEncoder(replies.BlockEncoder):
     def _usage(self, finish: values.Finish) -> JsonObject | None:
         usage, names = self.options.usage_of(finish), ("prompt_tokens", "completion_tokens")
         return None if usage is None else payload.counts_of(usage, *names, "total_tokens")
-
-
-def _call_delta(change: BlockChange) -> JsonObject:
-    block, piece = change.block, change.piece
-    if change.action == "grow":
-        return {"index": block.nth, "function": {"arguments": piece}}
-    function = {"name": block.name, "arguments": piece}
-    return {"index": block.nth, "id": block.call_id, "type": "function", "function": function}

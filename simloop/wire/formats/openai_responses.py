@@ -246,36 +246,29 @@ class _ResponseEncoder(replies.BlockEncoder):
         yield self._event("response.in_progress", response=response)
 
     def changed(self, change: BlockChange) -> Iterator[WireEvent]:
-        if change.block.kind == "call":
-            return self._call_changed(change)
-        prose = _SUMMARY if change.block.kind == "reasoning" else self._text
-        return self._prose_changed(change, prose)
-
-    def _prose_changed(self, change: BlockChange, prose: _Prose) -> Iterator[WireEvent]:
-        action, block, piece = change
-        place = {"item_id": self._item_id(block), "output_index": block.index, prose.place: 0}
-        more: JsonObject = {"logprobs": []} if prose is _TEXT else {}
-        if action == "open":
-            yield self._item_event("added", block)
-            yield self._event(f"{prose.part}.added", **place, part=prose.written(""))
-        elif action == "grow":
-            yield self._event(f"{prose.pieces}.delta", **place, delta=piece, **more)
-        else:
-            done = {prose.field: block.text, **more}
-            yield self._event(f"{prose.pieces}.done", **place, **done)
-            yield self._event(f"{prose.part}.done", **place, part=prose.written(block.text))
-            yield self._item_event("done", block)
-
-    def _call_changed(self, change: BlockChange) -> Iterator[WireEvent]:
         action, block, piece = change
         place = {"item_id": self._item_id(block), "output_index": block.index}
         if action == "open":
             yield self._item_event("added", block)
-        if piece:
-            yield self._event(f"{_CALL}.delta", **place, delta=piece)
+        if block.kind == "call":
+            if piece:
+                yield self._event(f"{_CALL}.delta", **place, delta=piece)
+            if action == "close":
+                done = {"arguments": block.text, "name": block.name}
+                yield self._event(f"{_CALL}.done", **place, **done)
+        else:
+            prose = _SUMMARY if block.kind == "reasoning" else self._text
+            place[prose.place] = 0
+            more: JsonObject = {"logprobs": []} if prose is _TEXT else {}
+            if action == "open":
+                yield self._event(f"{prose.part}.added", **place, part=prose.written(""))
+            elif action == "grow":
+                yield self._event(f"{prose.pieces}.delta", **place, delta=piece, **more)
+            else:
+                done = {prose.field: block.text, **more}
+                yield self._event(f"{prose.pieces}.done", **place, **done)
+                yield self._event(f"{prose.part}.done", **place, part=prose.written(block.text))
         if action == "close":
-            done = {"arguments": block.text, "name": block.name}
-            yield self._event(f"{_CALL}.done", **place, **done)
             yield self._item_event("done", block)
 
     def _item_event(self, action: str, block: ReplyBlock) -> WireEvent:
