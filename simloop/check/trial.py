@@ -281,9 +281,16 @@ def trial(
     subject = Subject.of(run)
     chosen = rules.chosen(subject)
     judging = Judge(subject, chosen)
+    known = verdict.expected.violates or ()
+
+    def end(violation: Violation) -> None:
+        if violation.name not in known:
+            run.end(errors.InvariantViolated(str(violation)))
+
     listens = until is Until.VIOLATION and bool(chosen.judged)
     if listens:
-        _listen(run, judging, verdict.expected)
+        judging.tell = end
+        run.listen(judging)
     if watch is not None:
         watch(run)
     _make(run, verdict)
@@ -317,17 +324,6 @@ def failure_of(
         run_again(verdict)
     named = (each for each in (verdict.every_failure() if name else ()) if each.name == name)
     return next(named, verdict.failure())
-
-
-def _listen(run: Simulation, judging: Judge, expect: Expect) -> None:
-    known = expect.violates or ()
-
-    def end(violation: Violation) -> None:
-        if violation.name not in known:
-            run.end(errors.InvariantViolated(str(violation)))
-
-    judging.tell = end
-    run.listen(judging)
 
 
 def _make(run: Simulation, verdict: Verdict) -> None:

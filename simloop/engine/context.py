@@ -158,17 +158,14 @@ class Compactor(Struct, eq=False):
             return True
         if not self.reported:
             self.reported = True
-            self._model.recorder.record(entries.Notice, self._why_not())
+            size, trigger = f"{history.tokens:,} tokens", policy.trigger
+            if most is not None:
+                size, trigger = f"{len(history.messages):,} messages", most
+            turns = "turn stays" if policy.keep_turns == 1 else f"{policy.keep_turns} turns stay"
+            why_not = f"but nothing may be dropped: the newest {turns}"
+            told = f"the context has {size} (trigger {trigger:,}), {why_not}"
+            self._model.recorder.record(entries.Notice, told)
         return False
-
-    def _why_not(self) -> str:
-        history, policy = self._history, self._policy
-        size, trigger = f"{history.tokens:,} tokens", policy.trigger
-        if policy.max_messages is not None:
-            size, trigger = f"{len(history.messages):,} messages", policy.max_messages
-        turns = "turn stays" if policy.keep_turns == 1 else f"{policy.keep_turns} turns stay"
-        over = f"the context has {size} (trigger {trigger:,})"
-        return f"{over}, but nothing may be dropped: the newest {turns}"
 
     async def shorten(self, *, forced: bool) -> Compacted:
         """Shorten the history and record it.

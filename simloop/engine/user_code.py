@@ -172,21 +172,17 @@ class ParallelHooks(UserCode, eq=False):
         # The run ends; or a hook has cancelled its task, as alone it would cancel that of the run.
         if any(task.cancelled() for task in tasks):
             raise asyncio.CancelledError
-        _decide(given, inputs)
+        # The decision of the first hook in the list counts, and a block outranks a failure.
+        if isinstance(given, Blockable):
+            reasons = [own.blocked for own in inputs if isinstance(own, Blockable)]
+            given.blocked = next((reason for reason in reasons if reason is not None), None)
+        if isinstance(given, _AtToolCall) and not _is_decided(given):
+            failures = [own.failure for own in inputs if isinstance(own, _AtToolCall)]
+            given.failure = next(filter(None, failures), "")
 
 
 def _is_decided(given: HookInput) -> bool:
     return bool(getattr(given, "blocked", None) is not None or getattr(given, "failure", ""))
-
-
-def _decide(given: HookInput, inputs: list[HookInput]) -> None:
-    """Pass on the decision of the first hook in the list; a block outranks a failure."""
-    if isinstance(given, Blockable):
-        reasons = [own.blocked for own in inputs if isinstance(own, Blockable)]
-        given.blocked = next((reason for reason in reasons if reason is not None), None)
-    if isinstance(given, _AtToolCall) and not _is_decided(given):
-        failures = [own.failure for own in inputs if isinstance(own, _AtToolCall)]
-        given.failure = next(filter(None, failures), "")
 
 
 async def finished(rest: Rest) -> None:

@@ -83,24 +83,22 @@ def prove(machine: Machine, limits: Limits, *, loop: str = "", say: Say = lambda
         for signal, targets in accepted.items()
         for target in sorted(targets, key=lambda kind: kind.__name__)
     ]
-    known = order is not None and not graph.cut
+    longest = None
+    if order is not None and not graph.cut:
+        most, retry = partial(graphs.heaviest, graph, order), machine.policies.retry
+        longest = Longest(
+            transitions=most(lambda _: 1), model_calls=most(partial(_count, CallModel)),
+            tool_rounds=most(partial(_count, RunTools)),
+            backoff_ns=most(partial(_waited, retry, None)),
+            backoff_asked_ns=most(partial(_waited, retry, _ASKING)),
+        )  # fmt: skip
     return Proof(
         loop=loop or machine.name, bounds=tuple(machine.bounds), states=len(graph),
-        transitions=sum(map(len, graph.arrows)),
-        longest=_longest(graph, order or {}, machine.policies.retry) if known else None,
+        transitions=sum(map(len, graph.arrows)), longest=longest,
         lasso=graphs.shortest_lasso(graph) if order is None else None,
         endings=graphs.first_endings(graph),
         untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
         edges=len(drawn), violations=tuple(violations), followed=not graph.cut, endless=endless,
-    )  # fmt: skip
-
-
-def _longest(graph: graphs.Graph, order: Mapping[int, list[int]], retry: RetryPolicy) -> Longest:
-    most = partial(graphs.heaviest, graph, order)
-    return Longest(
-        transitions=most(lambda _: 1), model_calls=most(partial(_count, CallModel)),
-        tool_rounds=most(partial(_count, RunTools)), backoff_ns=most(partial(_waited, retry, None)),
-        backoff_asked_ns=most(partial(_waited, retry, _ASKING)),
     )  # fmt: skip
 
 

@@ -84,7 +84,19 @@ def _tell(session: RecordedSession, values: list[dict[str, Any]]) -> None:
     value, at_ns = values[-1], time_ns(values[-1].get("timestamp"))
     message = mapping(value, "message")
     if value["type"] == "user":
-        _tell_user(session, value, at_ns)
+        took_ns = time_ns(value["durationMs"], MS)
+        for given in messages_in(message, "user"):
+            if isinstance(given, ToolMessage):
+                session.result(given, at_ns, took_ns)
+            elif given.text.startswith(_INTERRUPTED):
+                session.end()
+            elif value.get("isCompactSummary") is True:
+                session.compacted(given.text, at_ns)
+            elif value.get("isMeta") is True or _OF_PROGRAM.match(given.text):
+                session.note = given.text
+                session.recording.leave_out("a message of the user that the program has written")
+            else:
+                session.prompt(given.text, at_ns)
     elif value["type"] == "assistant" and value.get("isApiErrorMessage") is True:
         keys = failure_keys(value.get("apiErrorStatus"), assistant_of(message).text)
         session.failure(keys, at_ns)
@@ -105,19 +117,3 @@ def _tell(session: RecordedSession, values: list[dict[str, Any]]) -> None:
         session.failure(keys, at_ns, wait_ns)
     else:
         session.recording.leave_out_type("a line of the program", word(value, "subtype"))
-
-
-def _tell_user(session: RecordedSession, value: dict[str, Any], at_ns: int | None) -> None:
-    took_ns = time_ns(value["durationMs"], MS)
-    for said in messages_in(mapping(value, "message"), "user"):
-        if isinstance(said, ToolMessage):
-            session.result(said, at_ns, took_ns)
-        elif said.text.startswith(_INTERRUPTED):
-            session.end()
-        elif value.get("isCompactSummary") is True:
-            session.compacted(said.text, at_ns)
-        elif value.get("isMeta") is True or _OF_PROGRAM.match(said.text):
-            session.note = said.text
-            session.recording.leave_out("a message of the user that the program has written")
-        else:
-            session.prompt(said.text, at_ns)

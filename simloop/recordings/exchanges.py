@@ -94,7 +94,16 @@ def _record(
             return _model_call(form, exchange, storage)
     except WrongRequest as wrong:
         raise LeftOut(f"{request.method} {request.path}: {wrong}") from None
-    return _service_call(exchange, address)
+    if lookup_of(request) is not None:
+        raise LeftOut("a request that simloop answers without a model")
+    method = request.method.lower()
+    if method not in METHODS[:-1]:
+        raise LeftOut(f"a request with the method {request.method[:20]}")
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    status = {"status": exchange.status} if exchange.status != 200 else {}  # noqa: PLR2004
+    takes = {"takes": format_duration(exchange.took_ns)} if exchange.took_ns else {}
+    answer = {**status, **_body(exchange), **takes} if exchange.status else _LOST
+    return ServiceCall(address, {method: path, **answer, "times": 1})
 
 
 def _model_call(form: WireFormat, exchange: HttpExchange, storage: Storage) -> ModelCall:
@@ -192,20 +201,6 @@ def begun_keys(keys: Mapping[str, Any]) -> dict[str, Any]:
 def usual_finish(message: AssistantMessage) -> str:
     """Return the finish reason of a reply whose recording has none."""
     return FinishReason.TOOL_CALLS if message.calls else FinishReason.STOP
-
-
-def _service_call(exchange: HttpExchange, address: str) -> ServiceCall:
-    request = exchange.request
-    method, parts = request.method.lower(), urlsplit(request.url)
-    if lookup_of(request) is not None:
-        raise LeftOut("a request that simloop answers without a model")
-    if method not in METHODS[:-1]:
-        raise LeftOut(f"a request with the method {request.method[:20]}")
-    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-    status = {"status": exchange.status} if exchange.status != 200 else {}  # noqa: PLR2004
-    takes = {"takes": format_duration(exchange.took_ns)} if exchange.took_ns else {}
-    answer = {**status, **_body(exchange), **takes} if exchange.status else _LOST
-    return ServiceCall(address, {method: path, **answer, "times": 1})
 
 
 def _body(exchange: HttpExchange) -> dict[str, Any]:

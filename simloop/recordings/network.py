@@ -26,23 +26,19 @@ class RealAnswer(msgspec.Struct):
     error: str = ""
 
 
-def _opener() -> urllib.request.OpenerDirector:
-    """Return an opener that takes any status as an answer, and follows no redirect."""
-    opener = urllib.request.OpenerDirector()
-    for name in ("Proxy", "HTTP", "HTTPS"):
-        opener.add_handler(getattr(urllib.request, f"{name}Handler")())
-    return opener
-
-
 def answer(method: str, url: str, given: list[tuple[str, str]], body: bytes) -> RealAnswer:
     """Make a request, and return its answer with its times."""
     headers = {name: value for name, value in given if name not in _NOT_SENT}
     headers["accept-encoding"] = "identity"
+    # It takes any status as an answer, and follows no redirect.
+    opener = urllib.request.OpenerDirector()
+    for name in ("Proxy", "HTTP", "HTTPS"):
+        opener.add_handler(getattr(urllib.request, f"{name}Handler")())
     start_ns = time.monotonic_ns()
     told = RealAnswer()
     try:
         request = urllib.request.Request(url, body or None, headers, method=method)  # noqa: S310 - an HTTP client has made the URL
-        with _opener().open(request, timeout=600) as response:
+        with opener.open(request, timeout=600) as response:
             told.status = response.status
             told.headers = [(name.lower(), value) for name, value in response.headers.items()]
             told.head_ns = time.monotonic_ns() - start_ns

@@ -88,7 +88,12 @@ def _read_span(span: RecordedSpan, row: Mapping[str, Any], logs: list[Any]) -> b
         if name == "gen_ai.client.inference.operation.details":
             attributes |= details
     attributes = _nested(attributes)
-    _read_failure(span, row, attributes, told)
+    code = at(row, "status.code", "status.status_code", "otel_status_code")
+    wrong = at(attributes, "http.response.status_code", "error.type")
+    *_, raised = {}, *(each for name, each in told if name == "exception")
+    if code == 2 or "ERROR" in str(code) or wrong or raised:  # noqa: PLR2004 - OTLP's number of it
+        span.failed, span.error = True, str(wrong or word(raised, "exception.type"))[:200]
+        span.message = word({**row, **raised}, *_KNOWN["messages"])
     kind = word(attributes, "gen_ai.operation.name", "openinference.span.kind").lower()
     if kind in _KNOWN["tool"]:
         span.tool = word(attributes, "gen_ai.tool.name", "tool.name") or "tool"
@@ -127,17 +132,6 @@ def _event(given: Any) -> tuple[str, dict[str, Any]]:
     name = word(given, "name", "eventName", "event_name", "event.name")
     inside = mapping(parsed(attributes.get("gen_ai.event.content")))
     return name or word(attributes, "event.name"), {**attributes, **inside, **held}
-
-
-def _read_failure(
-    span: RecordedSpan, row: Mapping[str, Any], attributes: Mapping[str, Any], told: _Told
-) -> None:
-    code = at(row, "status.code", "status.status_code", "otel_status_code")
-    kind = at(attributes, "http.response.status_code", "error.type")
-    raised = next((each for name, each in reversed(told) if name == "exception"), {})
-    if code == 2 or "ERROR" in str(code) or kind or raised:  # noqa: PLR2004 - OTLP's number of it
-        span.failed, span.error = True, str(kind or word(raised, "exception.type"))[:200]
-        span.message = word({**row, **raised}, *_KNOWN["messages"])
 
 
 def _read_model(span: RecordedSpan, attributes: Mapping[str, Any], told: _Told) -> None:

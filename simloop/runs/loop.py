@@ -196,7 +196,11 @@ def loop_of(scenario: Scenario, given: Mapping[str, Any]) -> Loop:
         machine = _bundled(loop, limits, spec.options)
         return _of_machine(spec, machine, name=loop, judge_as=spec.judge_as)
     if isinstance(loop, str) and is_program(loop):
-        return _of_program(spec, loop)
+        if spec.options:
+            hint = "write them as arguments of its command line"
+            raise ScenarioError(f"the program `{loop}` takes no options", key="loops", hint=hint)
+        program = _program(loop)
+        return _without_machine(spec, program, name=loop, agent=lambda _: program, program=program)
     made = found(loop)
     if _is_of_agent(made, loop):
         return _of_agent(spec, made)
@@ -231,14 +235,6 @@ def _of_agent(spec: _Spec, made: Any) -> Loop:
         spec, made, name=name, agent=maker.agent, has_name=isinstance(loop, str), check=maker.check,
         can_restart=maker.can_restart,
     )  # fmt: skip
-
-
-def _of_program(spec: _Spec, loop: str) -> Loop:
-    if spec.options:
-        hint = "write them as arguments of its command line"
-        raise ScenarioError(f"the program `{loop}` takes no options", key="loops", hint=hint)
-    program = _program(loop)
-    return _without_machine(spec, program, name=loop, agent=lambda _: program, program=program)
 
 
 def _program(loop: str) -> "WholeProgram":

@@ -279,10 +279,6 @@ def _begin_process(folder: Path, assigned: Mapping[str, str]) -> None:
     os.environ.update({**ADDED, **_FIXED, **passed, **own, **assigned})
     tempfile.tempdir = None
     os.chdir(home["work"])
-    _begin_streams(folder)
-
-
-def _begin_streams(folder: Path) -> None:
     with (folder / "output").open("wb") as output, Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
         for descriptor in (1, 2):

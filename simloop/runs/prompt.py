@@ -177,21 +177,18 @@ class Timetable:
         self._seen = Counter[str]()  # the entries, by their names
         if scenario.queue or scenario.abort is not None:
             self._triggers = scenario.triggers()
-            self._schedule(scenario, world)
-
-    def _schedule(self, scenario: Scenario, world: World) -> None:
-        if any(trigger.after for trigger in self._triggers.values()):
-            world.model.recorder.listen(self._see)
-        if self._abort is not None and self._abort.after is not None:
-            self._set(self._abort, self._user.stop)
-        planned = []
-        for queued in scenario.queue:
-            queue = Queue.FOLLOW_UP if queued.follow_up else Queue.STEERING
-            if queued.at is not None:
-                planned.append((self._start_ns + queued.at, queue, queued.say))
-            else:
-                self._set(queued, partial(self._user.send, queued.say, queue))
-        self._user.plan(planned)
+            if any(trigger.after for trigger in self._triggers.values()):
+                world.model.recorder.listen(self._see)
+            if self._abort is not None and self._abort.after is not None:
+                self._set(self._abort, self._user.stop)
+            planned = []
+            for queued in scenario.queue:
+                queue = Queue.FOLLOW_UP if queued.follow_up else Queue.STEERING
+                if queued.at is not None:
+                    planned.append((self._start_ns + queued.at, queue, queued.say))
+                else:
+                    self._set(queued, partial(self._user.send, queued.say, queue))
+            self._user.plan(planned)
 
     def _set(self, trigger: Trigger, act: Callable[[], None]) -> None:
         self._acts.setdefault((str(trigger.after), trigger.nth), []).append(act)

@@ -561,17 +561,12 @@ def _fitting(spec: ToolSpec | None, text: str) -> dict[str, Any] | None:
 def account(trace: LoopTrace, found: Sequence[Mismatch], raised: Sequence[UserError]) -> str:
     """Return the last lines up to the first wrong entry, or the end, and the last exception."""
     wrong = min((each.seq for each in found if each.seq is not None), default=None)
-    refused = refused_lines(trace)
-    return "\n".join(("", *_timeline(trace, wrong), *last_raised(raised), *refused, ""))
-
-
-def _timeline(trace: LoopTrace, wrong: int | None) -> Iterator[str]:
-    if wrong is None:
-        yield "the end of the run:"
-    else:
-        yield "the run up to the first entry that is wrong:"
-        trace = LoopTrace(trace.header, list(trace.entries[: wrong + 1]))
-    yield from deque(timeline(trace), maxlen=LINES)
+    heading, shown = "the end of the run:", trace
+    if wrong is not None:
+        heading = "the run up to the first entry that is wrong:"
+        shown = LoopTrace(trace.header, list(trace.entries[: wrong + 1]))
+    lines = heading, *deque(timeline(shown), maxlen=LINES)
+    return "\n".join(("", *lines, *last_raised(raised), *refused_lines(trace), ""))
 
 
 def last_raised(raised: Sequence[UserError]) -> Iterator[str]:

@@ -355,8 +355,13 @@ class Simulation:
                 ending = await run_prompt(agent, prompt, world)
                 self._leave(world, ending)
         except BaseException as error:
-            if is_of_the_program(error, world.model.loop):  # a machine is somebody's code
-                self._blame_machine(error)
+            is_machine = self.loop.is_own and self.loop.machine is not None  # somebody's code
+            is_ours = isinstance(error, errors.SimloopError)
+            is_blamed = is_machine and (not is_ours or isinstance(error, errors.InternalError))
+            if is_blamed and is_of_the_program(error, world.model.loop):
+                broken = f"the loop `{escape(self.loop.name)}` is broken: {escape(describe(error))}"
+                message = f"{broken}\nfind out where with: {escape(self.loop.explore)}"
+                raise errors.BrokenMachine(message, reproduce=self.reproduce) from error
             raise
         self._under_way = False
         self.endings.append(ending)
@@ -374,14 +379,6 @@ class Simulation:
         for ident in at_work:
             if ident not in self._stopped:  # until it ends, or its loop does
                 world.model.loop.worlds_of_threads.setdefault(ident, world)
-
-    def _blame_machine(self, error: BaseException) -> None:
-        is_ours = isinstance(error, errors.SimloopError)
-        is_machine = self.loop.is_own and self.loop.machine is not None
-        if is_machine and (not is_ours or isinstance(error, errors.InternalError)):
-            broken = f"the loop `{escape(self.loop.name)}` is broken: {escape(describe(error))}"
-            where = f"find out where with: {escape(self.loop.explore)}"
-            raise errors.BrokenMachine(f"{broken}\n{where}", reproduce=self.reproduce) from error
 
     def _open_world(self, loop: VirtualLoop) -> World:
         scenario, scripts = self.scenario, self.scripts

@@ -90,7 +90,9 @@ class Scripts:
 
         model = world.model
         given = self._program_scripts, model.recorder, model.raised, self.files, self.sites
-        self._programs = Programs(*given, programs.program_of_fault)
+        self._programs = Programs(
+            *given, lambda fault: programs.Program(**fault.keys).answer(is_last=True)
+        )
         run_with_processes(model.loop, self._programs)
 
     def _open_keyboard(self, world: World) -> None:

@@ -164,11 +164,6 @@ def _answer(given: Program | ProgramFunction, *, is_last: bool) -> ProgramAnswer
     return ProgramAnswer(function=given, times=None if is_last else 1)
 
 
-def program_of_fault(fault: SiteFault) -> ProgramAnswer:
-    """Return the answer that a fault of chance gives."""
-    return Program(**fault.keys).answer(is_last=True)
-
-
 def with_fault(given: Any, fault: SiteFault, times: int) -> Any:
     """Return the answers of a program whose first calls fail, or whose answers come late."""
     if given == FILES:

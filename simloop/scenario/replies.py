@@ -278,12 +278,6 @@ class Reply(Strict):
         given = calls_of(self.call)
         ids = self.ids or [f"call-{first_call + n}" for n in range(len(given))]
         calls = [messages.ToolCall(one, *call) for one, call in zip(ids, given, strict=True)]
-        yield from self._call_parts(calls)
-        for name, text in self.half_call.items():
-            yield messages.ToolCallDelta(f"call-{first_call + len(calls)}", name, text)
-        yield from self._end()
-
-    def _call_parts(self, calls: list[messages.ToolCall]) -> Iterator[messages.Part]:
         pieces = [_split(call.arguments, self.fragments) for call in calls]
         if self.interleave:
             for turn in zip_longest(*pieces):
@@ -291,10 +285,13 @@ class Reply(Strict):
                     if piece is not None:
                         yield messages.ToolCallDelta(call.id, call.name, piece)
             yield from map(messages.ToolCallPart, calls)
-            return
-        for call, own in zip(calls, pieces, strict=True):
-            yield from (messages.ToolCallDelta(call.id, call.name, piece) for piece in own)
-            yield messages.ToolCallPart(call)
+        else:
+            for call, own in zip(calls, pieces, strict=True):
+                yield from (messages.ToolCallDelta(call.id, call.name, piece) for piece in own)
+                yield messages.ToolCallPart(call)
+        for name, text in self.half_call.items():
+            yield messages.ToolCallDelta(f"call-{first_call + len(calls)}", name, text)
+        yield from self._end()
 
     def _end(self) -> Iterator[messages.Part | Exception | None]:
         if self.http is not None:

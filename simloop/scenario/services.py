@@ -114,18 +114,14 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
             return self
 
         def play(self, values: Mapping[str, str]) -> services.TimedAnswer:
-            """Return the answer, with the values of the parameters of the path."""
+            """Return the answer, in whose texts each `{name}` of `values` is its value."""
             played: services.TimedAnswer | None = getattr(self, "_played", None)
             if played is None:
                 played = self._timed()
                 object.__setattr__(self, "_played", played)
-            return self._filled(played, values) if values else played
-
-        def _filled(
-            self, answer: services.TimedAnswer, values: Mapping[str, str]
-        ) -> services.TimedAnswer:
-            """Return an answer, in whose texts each `{name}` of `values` is its value."""
-            pieces, headers = answer.pieces, answer.headers
+            if not values:
+                return played
+            pieces, headers = played.pieces, played.headers
             for name, value in values.items():
                 mark, text = f"{{{name}}}", value.encode("utf-8", "replace")
                 if self.json is not None:
@@ -133,7 +129,7 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
                 pieces = tuple([piece.replace(mark.encode(), text) for piece in pieces])
                 if self.headers:
                     headers = tuple([(key, told.replace(mark, value)) for key, told in headers])
-            return msgspec.structs.replace(answer, pieces=pieces, headers=headers)
+            return msgspec.structs.replace(played, pieces=pieces, headers=headers)
 
         def _timed(self) -> services.TimedAnswer:
             return services.timed(

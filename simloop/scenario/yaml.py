@@ -352,22 +352,19 @@ class _Tree:
             hint = "write both halves of the pair, or U+FFFD for a broken character"
             self._refuse("this text holds half of a surrogate pair", event, hint)
         if self._key is None and type(self._node) is dict:
-            self._add_key(event, value)
+            if value == "<<" and event.implicit[0]:
+                self._refuse("merge keys (<<) are not read", event, "write the keys out")
+            if not isinstance(value, str):
+                spelled = _escaped(event.value) or "empty"
+                self._refuse(f"a key must be text, not {spelled}", event, "put it in quotes")
+            if value in self._node:
+                first = self.document().places[(*self._loc(), value), True][0]
+                message = f"the key '{_escaped(value)}' stands on line {first} already"
+                self._refuse(message, event, "keep one of the two")
+            self._key = value
+            self.marks.append(event.start_mark)
         else:
             self._put(value, event)
-
-    def _add_key(self, event: Any, key: Scalar) -> None:
-        if key == "<<" and event.implicit[0]:
-            self._refuse("merge keys (<<) are not read", event, "write the keys out")
-        if not isinstance(key, str):
-            spelled = _escaped(event.value) or "empty"
-            self._refuse(f"a key must be text, not {spelled}", event, "put it in quotes")
-        if key in self._node:
-            first = self.document().places[(*self._loc(), key), True][0]
-            message = f"the key '{_escaped(key)}' stands on line {first} already"
-            self._refuse(message, event, "keep one of the two")
-        self._key = key
-        self.marks.append(event.start_mark)
 
     def _put(self, value: Any, event: Any) -> None:
         node = self._node

@@ -64,8 +64,7 @@ class OwnTools(msgspec.Struct, eq=False):
     A start takes the id of a call of the model that waits under its name: the first with equal
     arguments, or else the first that no request has answered yet. A call of a reply that failed or
     was cut off comes last, because the retry repeats it, and so does one of a tool that its request
-    did not offer. A tool that nobody asked for gets an id of
-    its own, `own-1`.
+    did not offer. A tool that nobody asked for gets an id of its own, `own-1`.
     """
 
     _recorder: Recorder
