@@ -29,6 +29,7 @@ from simloop.scenario.designs import LoopOptions, check_loop, is_program, names,
 from simloop.scenario.schema import Scenario
 from simloop.virtual import places, real_world
 from simloop.virtual.border.output import diverted
+from simloop.virtual.border.seal import connected_for_runs
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.wire.api_keys import dummy_keys
 from simloop.world.agent import Agent, agent_from, check_agent, is_agent, reads
@@ -329,7 +330,7 @@ def loaded(name: str, kind: str, form: str, key: str = "loop") -> Any:
     module, colon, attribute = name.partition(":")
     with isolated(f"the {kind} `{name}` cannot be loaded", form, key):
         # Some SDKs and frameworks ask for a key when a client is made, which a module may do.
-        with dummy_keys(hides_addresses=False), diverted():
+        with dummy_keys(hides_addresses=False), diverted(), connected_for_runs():
             made: Any = importlib.import_module(module)
         for part in attribute.split(".") if colon else ():
             made = getattr(made, part)

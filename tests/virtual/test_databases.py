@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -182,6 +183,94 @@ def test_changes_are_lost_if_a_database_is_closed_without_a_commit(
     found = Simulation(Scenario(prompt="Go."), loop=agent).run_unchecked().trace.entries
     left = [each for each in found if isinstance(each, LeftBehind)]
     assert [each.name for each in left if each.what == "transaction"] == lost
+
+
+def test_a_database_in_memory_needs_no_commit() -> None:
+    async def agent(prompt: str) -> str:
+        with closing(sqlite3.connect(":memory:")) as one:
+            one.execute("CREATE TABLE t (x)")
+            one.execute("INSERT INTO t VALUES (1)")
+        return "Done."
+
+    record = Simulation(Scenario(prompt="Go."), loop=agent).run().trace.entries
+    assert not any(isinstance(each, LeftBehind) for each in record)
+
+
+USES: dict[str, Callable[[sqlite3.Connection], object]] = {
+    "execute": lambda one: one.execute("SELECT 1"),
+    "commit": lambda one: one.commit(),
+    "rollback": lambda one: one.rollback(),
+    "cursor": lambda one: one.cursor(),
+    "close": lambda one: one.close(),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_an_agent_uses_what_it_opens_when_it_is_made_and_its_threads_cannot(
+    use: Callable[[sqlite3.Connection], object],
+) -> None:
+    class Keeper:
+        def __init__(self) -> None:
+            self.one = sqlite3.connect(":memory:")
+            self.found: list[str] = []
+
+        def __call__(self, prompt: str) -> str:
+            def told() -> None:
+                try:
+                    use(self.one)
+                except sqlite3.ProgrammingError as error:
+                    self.found.append(str(error))
+
+            worker = threading.Thread(target=told, name="worker")
+            worker.start()
+            worker.join()
+            use(self.one)
+            return self.found[0]
+
+    result = Simulation(Scenario(prompt="Go."), loop=Keeper).run()
+    assert result.text.endswith("was created in thread MainThread and this is thread worker.")
+
+
+def test_any_thread_uses_a_connection_that_says_so() -> None:
+    async def main() -> int:
+        one = sqlite3.connect(":memory:", check_same_thread=False)
+        return int((await asyncio.to_thread(one.execute, "SELECT 7")).fetchone()[0])
+
+    assert simulate(main()) == 7
+
+
+MODULE = """
+import sqlite3
+from sqlite3 import connect
+
+db = sqlite3.connect(DATABASE, timeout=0.02)
+other = connect(DATABASE)
+db.execute("CREATE TABLE t (x)")
+
+
+def agent(prompt: str) -> str:
+    with db:
+        db.execute("INSERT INTO t VALUES (1)")
+    return str(other.execute("SELECT x FROM t").fetchall())
+"""
+
+
+def test_an_agent_that_is_not_async_uses_the_connections_of_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens = sqlite3.connect
+    text = MODULE.replace("DATABASE", repr(str(tmp_path / "t.db")))
+    (tmp_path / "bot_with_db.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    result = Simulation(Scenario(prompt="Go."), loop="bot_with_db:agent").run()
+    assert (result.text, sqlite3.connect) == ("[(1,)]", opens)
+    bot = sys.modules.pop("bot_with_db")
+    with closing(opens(tmp_path / "t.db")) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):  # after 20 ms of real time
+            bot.db.execute("DELETE FROM t")
+    bot.db.close()
+    bot.other.close()
 
 
 def test_changes_without_a_commit_at_the_end_of_a_prompt_are_left_behind(database: Path) -> None:

@@ -3,9 +3,12 @@
 import asyncio
 import gc
 import random
+import signal
+import sys
 import threading
 import time
 import urllib.request
+import warnings
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -178,3 +181,27 @@ def test_a_thread_that_a_stop_ends_closes_its_request_then_and_not_when_it_is_co
     kinds = [type(each) for each in played]
     assert kinds[1:5] == [ServiceRequest, StopRequested, ServiceReply, Ended]
     assert kinds.count(ServiceReply) == 1
+
+
+def test_an_agent_that_is_not_async_is_in_its_main_thread() -> None:
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def agent(prompt: str) -> str:
+        elsewhere: list[bool] = []
+        worker = threading.Thread(target=lambda: elsewhere.append(is_main()))
+        worker.start()
+        worker.join()
+        before = signal.signal(signal.SIGTERM, lambda *_: None)  # nobody sends one
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # since Python 3.12
+            loop = asyncio.new_event_loop() if sys.version_info >= (3, 14) else None
+            said = (loop or asyncio.get_event_loop()).run_until_complete(slow())
+        return f"{said} {is_main()} {elsewhere} {before is handler}"
+
+    result = Simulation(Scenario(prompt="Go."), loop=agent).run()
+    assert result.text == "slow True [False] True"
+    assert (is_main(), signal.getsignal(signal.SIGTERM)) == (True, handler)
+
+
+def is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -4,7 +4,8 @@ import contextlib
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 from simloop.virtual.border import answers, certificates, coroutines, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
@@ -14,10 +15,13 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.real_world import LISTS, noted_interrupts
 from simloop.virtual.seeds import Seeds
 
+connected_for_runs: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
 try:
-    from simloop.virtual.border.databases import FUNCTIONS as _OF_DATABASES
+    from simloop.virtual.border import databases
 except ImportError:  # a Python without SQLite
     _OF_DATABASES = {}
+else:
+    _OF_DATABASES, connected_for_runs = databases.FUNCTIONS, databases.connected_for_runs
 
 # Identifiers stay above the last stamp, which was a real one; Python 3.14 has those of v6 and v7.
 _STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()

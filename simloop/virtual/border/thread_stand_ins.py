@@ -8,6 +8,7 @@ import _thread
 import asyncio
 import functools
 import queue
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ _threading: Any = threading
 _make_lock = _thread.allocate_lock
 _START: Any = threading.Thread.start
 _JOIN: Any = threading.Thread.join
+_MAIN_THREAD, _SIGNAL = (threading.main_thread,), (signal.signal,)
 _IS_ALIVE: Any = threading.Thread.is_alive
 
 
@@ -162,6 +164,28 @@ def _is_alive(thread: Any) -> bool:
     return bool(_IS_ALIVE(thread)) if started is None else not started.is_done
 
 
+def home() -> str:
+    """Return the name of the calling thread, or an empty text for one that stands for the main one.
+
+    Those are the thread of the event loop, and one in which an agent or a test is called that is
+    not async. Code outside of simulations, such as that of a module, belongs there, too.
+    """
+    me = thread_here()
+    return "" if me is None or me.is_main or me is me.threads.of_loop else me.name
+
+
+def _main_thread(_: Answers) -> threading.Thread:
+    me = thread_here()
+    return me.thread if me is not None and me.is_main else _MAIN_THREAD[0]()
+
+
+def _signal(_: Answers, number: Any, handler: Any) -> Any:
+    me = thread_here()
+    if me is None or not me.is_main:
+        return _SIGNAL[0](number, handler)
+    return signal.getsignal(number)  # nobody sends one: alarms and real processes are refused
+
+
 def _enumerate(answers: Answers) -> list[threading.Thread]:
     threads = threads_of(answers.loop)
     of_loop = () if threads.has_main else (threads.of_loop,)
@@ -199,6 +223,8 @@ FUNCTIONS: dict[Any, Any] = {
     threading.RLock: stand_in(threading.RLock, lambda _: _threading._RLock()),
     _thread.RLock: _class_stand_in(_thread.RLock, _threading._RLock),
     queue.SimpleQueue: _class_stand_in(queue.SimpleQueue, queue._PySimpleQueue),  # type: ignore[attr-defined]
+    threading.main_thread: stand_in(threading.main_thread, _main_thread),
+    signal.signal: stand_in(signal.signal, _signal),
     threading.enumerate: stand_in(threading.enumerate, _enumerate),
     threading.active_count: stand_in(
         threading.active_count, lambda answers: len(_enumerate(answers))

@@ -34,11 +34,16 @@ _BLOCKING: set["asyncio.Task[Any]"] = set()
 
 
 async def call_in_thread(function: Callable[[], T], name: str) -> T:
-    """Call `function` in a thread, in the context of the caller; return its result."""
+    """Call `function`, in the context of the caller, in a thread that is its main one.
+
+    Return its result.
+    """
 
     def start(work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=work, name=name)
         thread.start()
+        if (started := scheduler.simulated(thread)) is not None:
+            started.is_main = True
         return thread
 
     return await result_in_thread(function, start)

@@ -107,6 +107,7 @@ class SimulatedThread:
     timer: asyncio.TimerHandle | None = None
     error: BaseException | None = None
     has_heard = False  # such an error
+    is_main = False  # for the code that runs in it, and so for all that the code opens
     handler: Callable[[], object] | None = None
     """The handler of a signal, which runs where the thread is parked, or where it parks next."""
     back: Any = None
