@@ -36,6 +36,37 @@ def test_after():
     play(project, source).assert_outcomes(passed=2)
 
 
+def test_what_is_not_async_uses_the_database_of_a_fixture(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+import sqlite3
+from simloop import Scenario
+
+@pytest.fixture
+def db():
+    with sqlite3.connect(":memory:") as one:
+        one.execute("create table t (x)")
+    yield one
+    one.close()
+
+@pytest.mark.simloop
+def test_it(db, sim):
+    with db:
+        db.execute("insert into t values (7)")
+
+def test_scenario(db, simloop_run):
+    def agent(prompt: str) -> str:
+        return str(db.execute("select count(*) from t").fetchall())
+
+    assert simloop_run(Scenario(prompt="Go."), loop=agent).text == "[(0,)]"
+
+def test_after():
+    assert sqlite3.connect is __import__("_sqlite3").connect
+"""
+    play(project, source).assert_outcomes(passed=3)
+
+
 def test_an_async_autouse_fixture_runs_although_no_test_asks_for_it(
     project: pytest.Pytester,
 ) -> None:

@@ -109,8 +109,15 @@ def _dummy_keys() -> contextlib.AbstractContextManager[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Set dummy keys for a test that is simulated, from its first fixture to its last."""
-    with _dummy_keys() if _is_simulated(item) else contextlib.nullcontext():
+    """Set dummy keys for a test that is simulated, from its first fixture to its last.
+
+    A database that a fixture opens is one that its agent can use.
+    """
+    if not _is_simulated(item):
+        return (yield)
+    from simloop.virtual.border.seal import connected_for_runs  # noqa: PLC0415 - see the docstring of the module
+
+    with _dummy_keys(), connected_for_runs():
         return (yield)
 
 
