@@ -227,13 +227,8 @@ def check(
 
 
 for kind, strategy in {
-    Reply: replies(),
-    ScriptedTool: tools(),
-    ScriptedHook: hooks(),
-    Limits: limits(),
+    Reply: replies(), ScriptedTool: tools(), ScriptedHook: hooks(), Limits: limits(),
     **{kind: policies(kind) for kind in _POLICIES},
-    Trigger: aborts(),
-    Queued: queued_messages(),
-    Scenario: scenarios(),
-}.items():
+    Trigger: aborts(), Queued: queued_messages(), Scenario: scenarios(),
+}.items():  # fmt: skip
     st.register_type_strategy(kind, strategy)

@@ -40,14 +40,9 @@ def command() -> None:
               help="Measure a command hook as a process, and several also at once.")  # fmt: skip
 @click.option("--at", "point", type=click.Choice(POINTS), default=BEFORE_TOOL_CALL,
               show_default=True, help="The point whose input --command gets.")  # fmt: skip
-@click.option(
-    "--against",
-    metavar="MODULE:ATTRIBUTE|FILE|none",
-    default="none",
-    show_default=True,
-    help="Compare with another hook, measured at the same time, or with the JSON of an earlier "
-    "report.",
-)
+@click.option("--against", metavar="MODULE:ATTRIBUTE|FILE|none", default="none", show_default=True,
+              help="Compare with another hook, measured at the same time, or with the JSON of an "
+              "earlier report.")  # fmt: skip
 @click.option("--max", "max_ns", callback=duration, metavar="DURATION",
               help="Fail if a hook costs more, such as 50us.")  # fmt: skip
 @click.option("--fail-on", type=_percent, metavar="PERCENT",

@@ -16,7 +16,6 @@ import click
 from simloop.cli.terminal import out, plain, verdict_word
 from simloop.errors import ScenarioError, SimloopError
 
-DISTRIBUTION = "agent-simloop"
 ANSWERED = Path(__file__).with_name("answered.json")
 """The HTTP clients and the wire formats that a run answers; tests/regenerate.py writes it."""
 
@@ -40,7 +39,7 @@ def command() -> int:
 
 def _checks() -> Iterator[CheckResult]:
     yield True, "Python", f"{platform.python_version()} ({sys.executable})"
-    folder, installed = Path(__file__).resolve().parent.parent, _version_of(DISTRIBUTION)
+    folder, installed = Path(__file__).resolve().parent.parent, _version_of("agent-simloop")
     missing = f"runs from {folder}, but is not installed; try: pip install {folder}"
     yield bool(installed), "simloop", f"{installed} ({folder})" if installed else missing
     yield _scenarios()

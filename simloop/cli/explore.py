@@ -18,7 +18,6 @@ from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import LoopOptions
 
-_DEFAULTS = Limits()
 _FLAGS = {
     "max_steps": "--max-steps",
     "max_steps_per_round": "--max-steps-per-round",
@@ -31,7 +30,7 @@ _SHOWN = 12
 
 def _limit(name: str, least: int) -> Decorator:
     return click.option(_FLAGS[name], name, type=click.IntRange(least),
-        default=getattr(_DEFAULTS, name), show_default=True,
+        default=getattr(Limits(), name), show_default=True,
         help=f"The limit `{name}`, as in a scenario; some loops do not have it.")  # fmt: skip
 
 
@@ -129,14 +128,10 @@ def proof_json(proof: Proof, limits: Limits) -> dict[str, Any]:
     """Return the keys of the proof in JSON."""
     lasso = proof.lasso
     return {
-        "loop": proof.loop,
-        "limits": {name: getattr(limits, name) for name in _FLAGS},
-        "bounds": list(proof.bounds),
-        "undeclared": list(proof.undeclared),
-        "terminates": proof.terminates,
-        "endless": proof.endless,
-        "states": proof.states,
-        "transitions": proof.transitions,
+        "loop": proof.loop, "limits": {name: getattr(limits, name) for name in _FLAGS},
+        "bounds": list(proof.bounds), "undeclared": list(proof.undeclared),
+        "terminates": proof.terminates, "endless": proof.endless,
+        "states": proof.states, "transitions": proof.transitions,
         "longest_run": None if proof.longest is None else asdict(proof.longest),
         "outcomes": [
             {"outcome": state.outcome, "limit": state.limit, "example": steps_json(steps)}
@@ -152,7 +147,7 @@ def proof_json(proof: Proof, limits: Limits) -> dict[str, Any]:
             {"what": violation.what, "counterexample": steps_json(violation.counterexample)}
             for violation in proof.violations
         ],
-    }
+    }  # fmt: skip
 
 
 def steps_json(steps: Iterable[Step]) -> list[dict[str, str]]:

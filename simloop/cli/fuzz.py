@@ -56,30 +56,22 @@ _USUAL_BUDGET_NS = 30 * _NS_PER_S
     help="The seed of the search.",
 )  # fmt: skip
 @click.option(
-    "--from",
-    "sources",
-    multiple=True,
-    metavar="PATH|NAME",
+    "--from", "sources", multiple=True, metavar="PATH|NAME",
     shell_complete=options.scenarios_and_files,
     help="Search variations of this scenario, such as one with your agent's tools; may be "
     "repeated.",
-)
+)  # fmt: skip
 @click.option(
-    "--declare",
-    "declared",
+    "--declare", "declared", metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
     help="A file of what your agent is meant to do, as `declares` of a scenario: limits, retry, "
     "mutating, deviations.",
-)
+)  # fmt: skip
 @click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
+    "--out", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
     help="Shrink each failure, and write it to FOLDER as a scenario file when it is found. A "
     "repeated command resumes the search from FOLDER/search.jsonl.",
-)
+)  # fmt: skip
 @click.option(
     "--jobs", type=click.IntRange(1),
     help="The number of processes that search; by default 1, and one for each core if the runs of "
@@ -90,11 +82,10 @@ _USUAL_BUDGET_NS = 30 * _NS_PER_S
     help="Search on the Dask cluster whose scheduler is at ADDRESS; needs the extra `dask`.",
 )  # fmt: skip
 @click.option(
-    "--isolate/--no-isolate",
-    default=None,
+    "--isolate/--no-isolate", default=None,
     help="Make each run in a process of its own; by default if that costs less than a third of the "
     "runs of your own agent.",
-)
+)  # fmt: skip
 @options.formats
 def command(
     *,
@@ -211,20 +202,17 @@ class _Files:
             known = {*self.written.values()}
             path = free_path(self._folder, finding.name.lower(), known.__contains__)
             self.written[finding.scenario] = path
-            comment = self._comment(finding, path)
+            settings = self._settings
+            command = f"simloop fuzz --loop {shlex.quote(settings.loop)} --seed {settings.seed}"
+            command += " --provider any" * settings.breaches + self._flags
+            again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
+            if finding.reproduced is False:
+                again = _NOT_REPRODUCED
+            found = f"found by: {command} --runs {finding.run}"
+            comment = f"{finding.name}: {finding.sentence}\n{finding.shown}\n{found}\n{again}"
             text = scenario_text(parse_scenario(finding.scenario), comment)
             create_schema(self._folder)
             write_file(path, text.encode())
-
-    def _comment(self, finding: executor.SearchFinding, path: Path) -> str:
-        settings = self._settings
-        command = f"simloop fuzz --loop {shlex.quote(settings.loop)} --seed {settings.seed}"
-        command += " --provider any" * settings.breaches + self._flags
-        again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
-        if finding.reproduced is False:
-            again = _NOT_REPRODUCED
-        found = f"found by: {command} --runs {finding.run}"
-        return f"{finding.name}: {finding.sentence}\n{finding.shown}\n{found}\n{again}"
 
 
 class Sums:
@@ -323,25 +311,17 @@ def _goals(sums: Sums) -> Iterator[str]:
 
 def report_json(sums: Sums, written: Mapping[str, Path]) -> str:
     """Return a report as JSON."""
-    return json_text(
+    failures = [
         {
-            "loop": sums.settings.loop,
-            "seed": sums.settings.seed,
-            "runs": sums.runs,
-            "cpu_s": sums.cpu_s,
-            "virtual_s": sums.virtual_ns / _NS_PER_S,
-            "goals": sums.goals,
-            "runs_looked_at": sums.looked_at,
-            "calls": sums.calls,
-            "failures": [
-                {
-                    **{key: each for key, each in asdict(finding).items() if key not in _OF_FILE},
-                    "text": plain(finding.text),
-                    "world": plain(finding.world),
-                    "count": sums.counts[group],
-                    "file": str(file) if (file := written.get(finding.scenario)) else None,
-                }
-                for group, finding in sums.failures.items()
-            ],
+            **{key: each for key, each in asdict(finding).items() if key not in _OF_FILE},
+            "text": plain(finding.text), "world": plain(finding.world),
+            "count": sums.counts[group],
+            "file": str(file) if (file := written.get(finding.scenario)) else None,
         }
-    )
+        for group, finding in sums.failures.items()
+    ]  # fmt: skip
+    return json_text({
+        "loop": sums.settings.loop, "seed": sums.settings.seed, "runs": sums.runs,
+        "cpu_s": sums.cpu_s, "virtual_s": sums.virtual_ns / _NS_PER_S, "goals": sums.goals,
+        "runs_looked_at": sums.looked_at, "calls": sums.calls, "failures": failures,
+    })  # fmt: skip

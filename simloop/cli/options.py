@@ -148,21 +148,14 @@ _LOOPS = loop_option(
 )  # fmt: skip
 _JUDGE_AS = loop_option("--judge-as", metavar="DESIGN", default="",
     help="Check a loop of your own against the expectations for this bundled design.")  # fmt: skip
-loop_options = click.option(
-    "--option",
-    "loop_options",
-    multiple=True,
-    metavar="KEY=VALUE",
+loop_options = click.option("--option", "loop_options", multiple=True, metavar="KEY=VALUE",
     callback=lambda _, __, given: {
         key: _read(value) for key, _, value in (pair.partition("=") for pair in given)
     },
-    help="An option of the loop, as in a scenario under `loops`; may be repeated.",
-)
-_ISOLATE = click.option(
-    "--isolate",
-    is_flag=True,
+    help="An option of the loop, as in a scenario under `loops`; may be repeated.")  # fmt: skip
+_ISOLATE = click.option("--isolate", is_flag=True,
     help="Make each run in a process of its own, so that it shares nothing with the others.",
-)
+)  # fmt: skip
 replay_loop = loop_option(
     "--loop",
     callback=_known,

@@ -205,15 +205,10 @@ def status_for(exit_code: int, *, cannot: bool = False) -> Status:
 def failures_of(mismatches: Iterable[Mismatch]) -> list[dict[str, Any]]:
     """Return the expectations that do not hold: `key`, `expected`, `got`, `seq`, `message`."""
     return [
-        {
-            "key": f"expect.{each.key}",
-            "expected": _plain(each.expected),
-            "got": _plain(each.got),
-            "seq": each.seq,
-            "message": str(each),
-        }
+        {"key": f"expect.{each.key}", "expected": _plain(each.expected), "got": _plain(each.got),
+         "seq": each.seq, "message": str(each)}
         for each in mismatches
-    ]
+    ]  # fmt: skip
 
 
 def errors_of(errors: Iterable[SimloopError]) -> list[dict[str, Any]]:

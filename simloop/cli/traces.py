@@ -56,27 +56,23 @@ def record(
     not recorded. `simloop replay` runs a recorded trace again.
     """
     if live:
-        return _record_live(targets, given, services=services)
+        from simloop.recordings.live import record_live  # noqa: PLC0415 - few commands need it
+
+        chosen = list(options.targets_of(targets))
+        if len(chosen) != 1 or not given.get("loop"):
+            raise click.UsageError("--live records one scenario, and needs --loop module:attribute")
+        scenario, path = chosen[0].scenario(), Path(str(chosen[0].file))
+        recorded, comment, recording = record_live(scenario, path.name, given, services=services)
+        write_file(path, scenario_text(recorded, comment).encode())
+        for told in recording.counted():
+            note(plain(told))
+        out(plain(f"{path}: {len(recorded.model)} replies; run it with: simloop run {path}"))
+        return 0
     found = [(target, _trace_file(target, folder)) for target in options.targets_of(targets)]
     width = max(cells(plain(str(file or target.name))) for target, file in found)
     written: dict[Path, str] = {}
     reports = (_recorded(target, file, given, written) for target, file in found)
     return print_each(reports, width, counted=len(found) > 1)
-
-
-def _record_live(targets: tuple[str, ...], given: RunOptions, *, services: bool) -> int:
-    from simloop.recordings.live import record_live  # noqa: PLC0415 - few commands need it
-
-    found = list(options.targets_of(targets))
-    if len(found) != 1 or not given.get("loop"):
-        raise click.UsageError("--live records one scenario, and needs --loop module:attribute")
-    scenario, file = found[0].scenario(), Path(str(found[0].file))
-    recorded, comment, recording = record_live(scenario, file.name, given, services=services)
-    write_file(file, scenario_text(recorded, comment).encode())
-    for told in recording.counted():
-        note(plain(told))
-    out(plain(f"{file}: {len(recorded.model)} replies; run it with: simloop run {file}"))
-    return 0
 
 
 def _trace_file(target: options.Target, folder: Path | None) -> Path | None:

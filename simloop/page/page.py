@@ -52,9 +52,7 @@ def page(recording: RecordedRun, name: str = "") -> str:
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
     parts = {
-        "policy": html.escape(policy),
-        "style": style,
-        "script": script,
+        "policy": html.escape(policy), "style": style, "script": script,
         "data": safe_json({**tables(recording), "keys": [each._asdict() for each in KEYS]}),
         "title": safe_text(header.title or name or "simloop"),
         "facts": safe_text(", ".join(facts)),
@@ -63,7 +61,7 @@ def page(recording: RecordedRun, name: str = "") -> str:
         "kind": "good" if ending.is_good else "bad",
         "design": "agent" if recording.is_of_agent else "machine",
         "panes": "\n".join(_pane(name, key) for name, key in VIEW_KEYS.items()),
-    }
+    }  # fmt: skip
     # A part that looks like a hole stays as it is.
     return _HOLE.sub(lambda hole: parts[hole[1]], _file("page.html"))
 
@@ -115,7 +113,17 @@ class Numbered(dict[Any, int]):
 def tables(recording: RecordedRun) -> dict[str, Any]:
     """Return the data of the page, made of lists, numbers and text that JSON has."""
     rows, words, lanes = Numbered(), Numbered(), lanes_in(recording.entries)
-    changes, texts = _changes_of_views(recording, rows), folds(recording).values()
+    shown = [
+        MessagesViewRows(name, rows) if name in views.MESSAGES_VIEWS else ViewRows(name, rows)
+        for name in FactView
+    ]
+    changes: dict[str, list[list[Any]]] = {name: [] for name in FactView}
+    for place in range(len(recording.entries)):
+        position = Position(recording, place)  # which all views share: each fact is found once
+        for view in shown:
+            if made := view.change(position):
+                changes[view.name].append([place, *made])
+    texts = folds(recording).values()
     return {
         "start": recording.first_place,
         "entries": columns(recording, range(len(recording.entries)), words),
@@ -156,20 +164,6 @@ def columns(recording: RecordedRun, places: Sequence[int], words: Numbered) -> d
 def _columns_of(line: EntryLine, words: Numbered) -> list[int]:
     lane = list(Lane).index(line.lane)
     return [lane, words[line.sign], words[line.words], int(line.is_failure)]
-
-
-def _changes_of_views(recording: RecordedRun, rows: Numbered) -> dict[str, list[list[Any]]]:
-    shown = [
-        MessagesViewRows(name, rows) if name in views.MESSAGES_VIEWS else ViewRows(name, rows)
-        for name in FactView
-    ]
-    found: dict[str, list[list[Any]]] = {name: [] for name in FactView}
-    for place in range(len(recording.entries)):
-        position = Position(recording, place)  # which all views share: each fact is found once
-        for each in shown:
-            if made := each.change(position):
-                found[each.name].append([place, *made])
-    return found
 
 
 class ViewRows:

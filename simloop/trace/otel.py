@@ -57,11 +57,9 @@ class RunSpans:
 
     def __init__(self, loop: str, conversation: str, sent: Mapping[int, messages.Request]) -> None:
         given = {
-            "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.provider.name": _PROVIDER,
-            "gen_ai.agent.name": loop,
-            "gen_ai.conversation.id": conversation,
-        }
+            "gen_ai.operation.name": "invoke_agent", "gen_ai.provider.name": _PROVIDER,
+            "gen_ai.agent.name": loop, "gen_ai.conversation.id": conversation,
+        }  # fmt: skip
         self.agent = OtelSpan(f"invoke_agent {loop}", INTERNAL, 0, given)
         self.spans = [self.agent]
         self._sent = sent
@@ -81,12 +79,10 @@ class RunSpans:
                 self.spans.append(begun.span)
             case entries.ToolStarted(name=name):
                 given = {
-                    "gen_ai.operation.name": "execute_tool",
-                    "gen_ai.tool.name": name,
-                    "gen_ai.tool.type": "function",
-                    "gen_ai.tool.call.id": entry.call_id,
+                    "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name,
+                    "gen_ai.tool.type": "function", "gen_ai.tool.call.id": entry.call_id,
                     "gen_ai.tool.call.arguments": entry.arguments,
-                }
+                }  # fmt: skip
                 span = OtelSpan(f"execute_tool {name}", INTERNAL, at_ns, given)
                 self._begin("tool", entry.call_id, span)
             case entries.ServiceRequest(method=method):
@@ -188,7 +184,13 @@ class _ModelCall:
             case entries.ToolCall(call_id=call_id, name=name, arguments=arguments):
                 self._parts.append(_call(messages.ToolCall(call_id, name, arguments)))
             case entries.Finish():
-                self._finish(entry)
+                attributes = self.span.attributes
+                attributes["gen_ai.response.finish_reasons"] = [entry.raw or str(entry.reason)]
+                if entry.usage is not None:
+                    attributes["gen_ai.usage.input_tokens"] = entry.usage.input_tokens
+                    attributes["gen_ai.usage.output_tokens"] = entry.usage.output_tokens
+                self._say(str(entry.reason))
+                self.span.close(entry.at_ns)
             case entries.Error(fault=fault):
                 status = str(fault.status) if isinstance(fault.status, int) else ""
                 self._say("error")
@@ -196,15 +198,6 @@ class _ModelCall:
             case entries.StreamCut():
                 self._say("error")
                 self.span.close(entry.at_ns, "stream_cut", "the stream ended without a finish")
-
-    def _finish(self, entry: entries.Finish) -> None:
-        attributes = self.span.attributes
-        attributes["gen_ai.response.finish_reasons"] = [entry.raw or str(entry.reason)]
-        if entry.usage is not None:
-            attributes["gen_ai.usage.input_tokens"] = entry.usage.input_tokens
-            attributes["gen_ai.usage.output_tokens"] = entry.usage.output_tokens
-        self._say(str(entry.reason))
-        self.span.close(entry.at_ns)
 
     def _say(self, finish: str) -> None:
         if self._parts or finish != "error":
@@ -277,20 +270,16 @@ def _identified(spans: Sequence[OtelSpan], key: str) -> Iterator[dict[str, Any]]
     for number, (span_id, span) in enumerate(zip(ids, spans, strict=True)):
         failed = "error.type" in span.attributes
         yield {
-            "traceId": trace_id,
-            "spanId": span_id,
-            **({"parentSpanId": ids[0]} if number else {}),
-            "name": span.name,
-            "kind": span.kind,
-            "startTimeUnixNano": str(span.start_ns),
-            "endTimeUnixNano": str(span.end_ns),
+            "traceId": trace_id, "spanId": span_id,
+            **({"parentSpanId": ids[0]} if number else {}), "name": span.name, "kind": span.kind,
+            "startTimeUnixNano": str(span.start_ns), "endTimeUnixNano": str(span.end_ns),
             "attributes": _attributes(span.attributes),
             "events": [
                 {"name": name, "timeUnixNano": str(at_ns), "attributes": _attributes(given)}
                 for name, at_ns, given in span.events
             ],
             "status": {"code": _ERROR, "message": span.error} if failed else {},
-        }
+        }  # fmt: skip
 
 
 def _attributes(given: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -382,21 +382,15 @@ def _environ(request: http.HttpRequest, address: str) -> dict[str, Any]:
         # PEP 3333: the bytes of a path, read as Latin-1.
         "SCRIPT_NAME": base.encode().decode("latin-1"),
         "PATH_INFO": path.encode().decode("latin-1"),
-        "QUERY_STRING": parts.query,
-        "SERVER_NAME": parts.hostname or "",
+        "QUERY_STRING": parts.query, "SERVER_NAME": parts.hostname or "",
         "SERVER_PORT": str(parts.port or (443 if parts.scheme == "https" else 80)),
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "REMOTE_ADDR": "127.0.0.1",
+        "SERVER_PROTOCOL": "HTTP/1.1", "REMOTE_ADDR": "127.0.0.1",
         "CONTENT_LENGTH": str(len(request.body)),
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": parts.scheme,
-        "wsgi.input": io.BytesIO(request.body),
-        "wsgi.errors": sys.stderr,
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": False,
-        "wsgi.run_once": False,
+        "wsgi.version": (1, 0), "wsgi.url_scheme": parts.scheme,
+        "wsgi.input": io.BytesIO(request.body), "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True, "wsgi.multiprocess": False, "wsgi.run_once": False,
         "HTTP_HOST": parts.netloc,
-    }
+    }  # fmt: skip
     for name, value in request.headers:
         key = name.upper().replace("-", "_")
         if key == "CONTENT_TYPE":

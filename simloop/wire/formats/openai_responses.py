@@ -339,14 +339,11 @@ class _ResponseEncoder(replies.BlockEncoder):
     def _response(self, status: str, more: JsonObject | None = None) -> JsonObject:
         finish = self.finish
         return {
-            **self._head,
-            "status": status,
-            "error": None,
-            "incomplete_details": None,
+            **self._head, "status": status, "error": None, "incomplete_details": None,
             "output": [self._item(block) for block in self.blocks],
             "usage": _usage(None if finish is None else self.options.usage_of(finish)),
             **(more or {}),
-        }
+        }  # fmt: skip
 
     def _event(self, name: str, /, **fields: Any) -> WireEvent:
         number, self._events = self._events, self._events + 1
