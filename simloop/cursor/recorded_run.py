@@ -46,7 +46,6 @@ MOST_WATCHED = 20_000
 MOST_JUDGED = 20_000
 """The entries of the longest trace that is judged when it is opened: that takes about a second."""
 _HEADER = b'{"kind":"header"'
-_SUFFIX = ".jsonl"
 
 
 class Waits:
@@ -270,7 +269,7 @@ def _expected_of(trace: LoopTrace) -> Expect:
 
 def is_trace(named: str) -> bool:
     """Return whether `named` is the file of a trace, by its name or by its first line."""
-    if named.endswith(_SUFFIX):
+    if named.endswith(".jsonl"):
         return True
     try:
         with Path(named).open("rb") as file:

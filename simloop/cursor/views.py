@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from simloop.cursor.index import Landmark
 from simloop.cursor.keys import FactView
-from simloop.cursor.position import CallState, Position
+from simloop.cursor.position import Position
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows
 from simloop.cursor.why import why
 from simloop.kernel.names import NAMES, describe
@@ -228,26 +228,22 @@ def _calls(position: Position) -> Iterator[FactRow]:
         if call.called is not None and call.called.arguments != call.arguments:
             written, seq = call.called.arguments, call.called.seq
             yield from rows(written, "  the model wrote", Mark.REMOVED, seq)
-        yield from _course_of(call, position)
-
-
-def _course_of(call: CallState, position: Position) -> Iterator[FactRow]:
-    started, returned, answered = call.started, call.returned, call.answered
-    if started is None and answered is None:
-        is_agent = position.recording.is_of_agent
-        words = "no request shows its result yet" if is_agent else "it has not started"
-        yield row(words, mark=Mark.QUIET)
-    if started is not None:
-        end_ns = position.at_ns if returned is None else returned.at_ns
-        took = clock(end_ns - started.at_ns)
-        state = f"running for {took}" if returned is None else f"took {took}"
-        yield row(f"started at {clock(started.at_ns)}, {state}", goes_to=started.seq)
-    if returned is not None:
-        look = ("error", Mark.FAULT) if returned.is_error else ("result", Mark.PLAIN)
-        yield from rows(returned.text, *look, returned.seq)
-    if answered is not None and (returned is None or answered.text != returned.text):
-        label = "the model gets" if answered.ran else "not run; the model gets"
-        yield from rows(answered.text, label, Mark.ADDED, answered.seq)
+        started, returned, answered = call.started, call.returned, call.answered
+        if started is None and answered is None:
+            is_agent = position.recording.is_of_agent
+            words = "no request shows its result yet" if is_agent else "it has not started"
+            yield row(words, mark=Mark.QUIET)
+        if started is not None:
+            end_ns = position.at_ns if returned is None else returned.at_ns
+            took = clock(end_ns - started.at_ns)
+            state = f"running for {took}" if returned is None else f"took {took}"
+            yield row(f"started at {clock(started.at_ns)}, {state}", goes_to=started.seq)
+        if returned is not None:
+            look = ("error", Mark.FAULT) if returned.is_error else ("result", Mark.PLAIN)
+            yield from rows(returned.text, *look, returned.seq)
+        if answered is not None and (returned is None or answered.text != returned.text):
+            label = "the model gets" if answered.ran else "not run; the model gets"
+            yield from rows(answered.text, label, Mark.ADDED, answered.seq)
 
 
 def _hooks(position: Position) -> Iterator[FactRow]:

@@ -35,7 +35,6 @@ _REFUSED = {
     FinishReason.INTERRUPTED: "the stream ended early",
 }
 _ONE_CALL = "Error: not executed, the loop takes one call of a reply"
-_TOOLS_OFF = "Error: not executed, tools are off"
 _STOPPED = {
     Outcome.ABORTED: "Error: not finished, the request was aborted",
     Outcome.TIMED_OUT: "Error: not finished, the time limit of the run was reached",
@@ -235,7 +234,7 @@ class EffectHandlers:
     def _run_tools(self, effect: effects.RunTools) -> _Answer:
         calls, loop = self._tool_calls, self._loop
         if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
-            return self._settle(_TOOLS_OFF)
+            return self._settle("Error: not executed, tools are off")
         self._cancellation.polls = effect.polls
         if effect.first_only:
             return self._run_first()

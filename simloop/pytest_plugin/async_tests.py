@@ -24,9 +24,6 @@ PROVIDER: "pytest.StashKey[Provider]" = pytest.StashKey()
 SIM: "pytest.StashKey[Sim]" = pytest.StashKey()
 """The fixtures of a test that begin anew with each of its runs."""
 
-_FIXTURES = frozenset(("provider", "sim"))
-_OTHERS = ("asyncio", "anyio", "trio")
-
 
 def is_ours(item: pytest.Item) -> bool:
     """Return whether a test is async and marked, or async in a project with `simloop_auto`."""
@@ -34,7 +31,7 @@ def is_ours(item: pytest.Item) -> bool:
         return False
     is_marked = item.get_closest_marker("simloop") is not None
     if not inspect.iscoroutinefunction(_main(item)):
-        return is_marked and not _FIXTURES.isdisjoint(item.fixturenames)
+        return is_marked and not {"provider", "sim"}.isdisjoint(item.fixturenames)
     if is_marked:
         return True
     return bool(item.config.getini("simloop_auto")) and not _is_marked_for_others(item)
@@ -44,7 +41,7 @@ def _is_marked_for_others(item: pytest.Function) -> bool:
     """Return whether the code of a test, not an auto mode, marks it for another plugin."""
     own: list[Any] = [*getattr(_main(item), "pytestmark", [])]
     around = [mark for node in item.listchain()[:-1] for mark in node.own_markers]
-    return any(mark.name in _OTHERS for mark in (*own, *around))
+    return any(mark.name in ("asyncio", "anyio", "trio") for mark in (*own, *around))
 
 
 def has_no_frame_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> bool:

@@ -17,7 +17,6 @@ from simloop.recordings.files import MOST_BYTES, LeftOut, RecordingFile, at, map
 from simloop.recordings.recording import Recording
 from simloop.world.http import Headers, HttpRequest
 
-_NO_ENCODING = ("", "identity", "utf-8")
 _LIBRARIES = {"br": "brotli", "zstd": "zstandard"}
 
 
@@ -78,7 +77,7 @@ def _body(part: Mapping[str, Any], headers: Headers) -> bytes:
     if not isinstance(data, bytes):
         return b"" if data is None else msgspec.json.encode(data)
     encoding = "" if decoded else dict(headers).get("content-encoding", "").strip().lower()
-    return data if encoding in _NO_ENCODING else unencoded(data, encoding)
+    return data if encoding in ("", "identity", "utf-8") else unencoded(data, encoding)
 
 
 def unencoded(data: bytes, encoding: str) -> bytes:

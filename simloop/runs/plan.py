@@ -51,7 +51,6 @@ _POLICIES = ("retry", "callbacks", "estimate_tokens")
 _SPELLED = {"True": "true", "False": "false", "None": "null"}
 _limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
 _USUAL_LIMITS = _limits_of_loops(limits.Limits())
-_STATED = ("compaction", "hook_isolation", "hook_execution", "warn_after")
 _SETTINGS = (*faults.TOOL_ENDS, "takes", "outlives_cancel", "timeout", "details")
 
 
@@ -294,7 +293,7 @@ def _settings_of(
     own["retry"] = given.get("retry") or scenario.retry or policies.retry
     if tools is not None:
         own["tool_execution"] = tools.on(policies.tool_execution)
-    for name in _STATED:
+    for name in ("compaction", "hook_isolation", "hook_execution", "warn_after"):
         if (stated := getattr(scenario, name)) is not None:
             own[name] = stated
     return partial(

@@ -37,7 +37,6 @@ MOST_PRINTED = 20
 _WIDTH = 200
 _SHORT, _BEFORE, _AFTER = 100, 30, 60
 _UNSAID = " (a scenario that names no outcome expects this)"
-_NO_PROGRAM = " (only a whole program has an exit status)"
 _NO_COUNTERS = " (an agent of your own has no counters; expect `requests`)"
 
 
@@ -217,7 +216,7 @@ def _at_the_end(expect: Expect, result: Result) -> Iterator[Mismatch]:
     yield from _listed("outcomes", expect.outcomes, outcomes, ends)
     for name in ("files", "limit", "text", "message"):
         yield from _compared(name, getattr(expect, name), getattr(result, name))
-    note = _NO_PROGRAM if result.exit is None else ""
+    note = " (only a whole program has an exit status)" if result.exit is None else ""
     yield from _compared("exit", expect.exit, result.exit, note=note)
     yield from _elapsed(expect, result.trace.entries, result.elapsed_ns)
     for name in ExpectedCounters.model_fields:

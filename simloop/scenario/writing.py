@@ -193,11 +193,10 @@ def _is_plain(text: str, *, flow: bool) -> bool:
         plain = analysis.allow_flow_plain if flow else analysis.allow_block_plain
     kind = _resolver.resolve(yaml.ScalarNode, text, (True, False))
     with contextlib.suppress(OverflowError):  # a number that is too large
-        return bool(plain) and plain_value(text) == text and kind == _STR
+        return bool(plain) and plain_value(text) == text and kind == "tag:yaml.org,2002:str"
     return False
 
 
-_STR = "tag:yaml.org,2002:str"
 _resolver: Any = yaml.SafeLoader("")
 _analyst: Any = Emitter(io.StringIO(), allow_unicode=True)
 

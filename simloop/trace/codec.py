@@ -32,8 +32,6 @@ MAX_BYTES = 2**30
 """A longer file is not read: it would not fit into the memory of many machines."""
 
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_TWO_OR_MORE = Meta(min_length=2)
-_MOST_NS = 2**63 - 1
 
 
 class Pieces(Entry, frozen=True, gc=False):
@@ -41,7 +39,7 @@ class Pieces(Entry, frozen=True, gc=False):
 
     request: Count
     text: str
-    lengths: Annotated[tuple[Count, ...], _TWO_OR_MORE]  # the characters of each
+    lengths: Annotated[tuple[Count, ...], Meta(min_length=2)]  # the characters of each
     gaps_ns: Count | tuple[Count, ...] = 0  # between them; one number if all are equal
 
 
@@ -96,7 +94,7 @@ def _why_no_pieces(line: Pieces) -> str:
     if isinstance(gaps, tuple) and len(gaps) != spaces:
         return f"its pieces have {spaces} gaps between them, and it gives {len(gaps)}"
     last_ns = line.at_ns + (sum(gaps) if isinstance(gaps, tuple) else gaps * spaces)
-    return "its last piece comes after the end of time" if last_ns > _MOST_NS else ""
+    return "its last piece comes after the end of time" if last_ns >= 2**63 else ""
 
 
 def unfold(line: Pieces) -> list[AnyEntry]:

@@ -36,7 +36,6 @@ _ADVICE = "let the agent give up: a program that asks again and again never ends
 _STATUSES = range(200, 600)
 _NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _BREAK = re.compile(r"[\r\n\0]")
-_WITHOUT_BODY = frozenset({204, 304})
 _PORTS = {"http": 80, "https": 443}
 _JSON = ("content-type", "application/json")
 _TEXT = ("content-type", "text/plain; charset=utf-8")
@@ -326,7 +325,7 @@ class ScriptedCourse(ReplyCourse):
 
     def __init__(self, answer: TimedAnswer, request: HttpRequest) -> None:
         self._answer = answer
-        self._has_no_body = answer.status in _WITHOUT_BODY or request.method == "HEAD"
+        self._has_no_body = answer.status in {204, 304} or request.method == "HEAD"
         self._wait_ns: int | None = None
 
     def at_once(self) -> HttpReply | None:

@@ -22,8 +22,7 @@ from simloop.virtual.real_world import LISTS
 # A class of another metaclass may define `__hash__` as well.
 _KINDS = frozenset({BuiltinFunctionType, FunctionType, MethodType, type, StandInType})
 # Bypasses a `__dict__` or `__getattribute__` that a subclass of ModuleType defines.
-_read_namespace: Any = vars(ModuleType)["__dict__"]
-_namespace_of = _read_namespace.__get__
+_namespace_of: Any = vars(ModuleType)["__dict__"].__get__
 _forget = ctypes.pythonapi.PyType_Modified
 _forget.argtypes, _forget.restype = [ctypes.py_object], None
 

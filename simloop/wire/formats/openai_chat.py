@@ -88,7 +88,7 @@ class OpenAIChat(OpenAIFormat):
             whole |= {name: event[name] for name in ("usage", "error") if event.get(name)}
             for key, choice in payload.objects_at(event, "choices"):
                 delta = payload.object_at(choice, "delta", key)
-                for name in _STREAMED:
+                for name in ("content", "refusal", "reasoning_content", "reasoning"):
                     message[name] = message.get(name, "") + payload.text_at(delta, name, key)
                 for place, piece in payload.objects_at(delta, "tool_calls", key):
                     call = calls.setdefault(piece.get("index"), {})
@@ -112,9 +112,6 @@ class OpenAIChat(OpenAIFormat):
             payload.text_at(choice, "finish_reason", key),
             payload.usage_of(counts, "prompt_tokens", "completion_tokens"),
         )
-
-
-_STREAMED = ("content", "refusal", "reasoning_content", "reasoning")
 
 
 def _read_messages(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
@@ -198,9 +195,6 @@ def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
     return payload.tool_spec(payload.object_at(tool, kind, key), f"{key}.{kind}", "parameters")
 
 
-_DONE = WireEvent("", "[DONE]")
-
-
 class _ChatEncoder(replies.BlockEncoder):
     def __init__(self, form: OpenAIChat, request: WireRequest, stamp: Stamp) -> None:
         super().__init__(form, request, stamp)
@@ -241,7 +235,7 @@ class _ChatEncoder(replies.BlockEncoder):
         yield self._chunk({}, self._word(), usage if in_finish else None)
         if usage and not in_finish and self.request.reports_usage:
             yield WireEvent("", payload.wire_json(self._head | {"choices": [], "usage": usage}))
-        yield _DONE
+        yield WireEvent("", "[DONE]")
 
     def _word(self) -> str | None:
         if self.finish is None:
