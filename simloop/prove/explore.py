@@ -72,7 +72,12 @@ class _Explorer:
         node = 1
         while node < len(graph):
             if node not in graph.cut and node not in graph.ends:
-                self._visit(node, self._arrivals_at(node))
+                asked = graph.asked[node]
+                if asked not in self._arrivals:
+                    found = arrivals_at(asked, self._most_steps)
+                    possible = (one for one in found if not why_impossible(self._machine, one))
+                    self._arrivals[asked] = tuple(possible)
+                self._visit(node, self._arrivals[asked])
             node += 1
             if node > MAX_NODES:
                 raise _runaway(graph)
@@ -133,14 +138,6 @@ class _Explorer:
             rules.leaves_uncounted(graph, bounds),
             rules.decides_by_a_count(graph, bounds, getattr(machine, "thresholds", {})),
         )
-
-    def _arrivals_at(self, node: int) -> tuple[Signal, ...]:
-        asked = self.graph.asked[node]
-        if asked not in self._arrivals:
-            found = arrivals_at(asked, self._most_steps)
-            possible = (one for one in found if not why_impossible(self._machine, one))
-            self._arrivals[asked] = tuple(possible)
-        return self._arrivals[asked]
 
     def _new(self, moved: machines.Transition, node: int, signal: Signal) -> int:
         number = self._numbers[moved] = self.graph.add(*moved, (node, signal))

@@ -90,7 +90,7 @@ def _read_span(span: RecordedSpan, row: Mapping[str, Any], logs: list[Any]) -> b
     attributes = _nested(attributes)
     code = at(row, "status.code", "status.status_code", "otel_status_code")
     wrong = at(attributes, "http.response.status_code", "error.type")
-    *_, raised = {}, *(each for name, each in told if name == "exception")
+    raised = dict(told).get("exception", {})  # the last of several
     if code == 2 or "ERROR" in str(code) or wrong or raised:  # noqa: PLR2004 - OTLP's number of it
         span.failed, span.error = True, str(wrong or word(raised, "exception.type"))[:200]
         span.message = word({**row, **raised}, *_KNOWN["messages"])

@@ -115,16 +115,13 @@ class _Maker:
                 answer = self._open[each.id] = {}
                 self._answers.setdefault(each.name, []).append((call.party, answer))
                 self._specs.setdefault(each.name, {"json_schema": {"type": "object"}})
-        if call.request is not None:
-            self._sent(agent, call.request)
-
-    def _sent(self, agent: _Agent, request: Request) -> None:
-        agent.sent.add(request)
-        if records.NO_TOOLS in self._recording.lacks:
-            agent.sent.items[-1].pop("tools", None)
-        if agent.first is None or agent.first.tools != request.tools:
-            self._know(request.tools)
-        agent.first = agent.first or request
+        if (request := call.request) is not None:
+            agent.sent.add(request)
+            if records.NO_TOOLS in self._recording.lacks:
+                agent.sent.items[-1].pop("tools", None)
+            if agent.first is None or agent.first.tools != request.tools:
+                self._know(request.tools)
+            agent.first = agent.first or request
 
     def _know(self, tools: Sequence[ToolSpec]) -> None:
         for spec in tools:

@@ -204,7 +204,13 @@ def loop_of(scenario: Scenario, given: Mapping[str, Any]) -> Loop:
         return _without_machine(spec, program, name=loop, agent=lambda _: program, program=program)
     made = found(loop)
     if _is_of_agent(made, loop):
-        return _of_agent(spec, made)
+        source = made if hasattr(made, "__qualname__") else type(made)
+        name = loop if isinstance(loop, str) else f"{source.__module__}:{source.__qualname__}"
+        maker = _AgentMaker(made, name, spec.options)
+        return _without_machine(
+            spec, made, name=name, agent=maker.agent, has_name=isinstance(loop, str),
+            check=maker.check, can_restart=maker.can_restart,
+        )  # fmt: skip
     machine = _own_machine(spec, made)
     judge_as = spec.judge_as or _design_of_machine(machine)
     check_limits(loop, machine, limits)
@@ -225,16 +231,6 @@ def _of_machine(spec: _Spec, machine: Machine, **more: Any) -> Loop:
         agent=partial(machine_agent.MachineAgent, machine), machine=machine,
         unsupported=machine.unsupported, policies=machine.policies,
         **{"limits": as_written(spec.scenario.limits), **more},
-    )  # fmt: skip
-
-
-def _of_agent(spec: _Spec, made: Any) -> Loop:
-    loop, source = spec.loop, made if hasattr(made, "__qualname__") else type(made)
-    name = loop if isinstance(loop, str) else f"{source.__module__}:{source.__qualname__}"
-    maker = _AgentMaker(made, name, spec.options)
-    return _without_machine(
-        spec, made, name=name, agent=maker.agent, has_name=isinstance(loop, str), check=maker.check,
-        can_restart=maker.can_restart,
     )  # fmt: skip
 
 

@@ -244,7 +244,17 @@ class Simulation:
     def _check_script(self, result: Result) -> None:
         if not result.unused_places or self.expected.unused is not None:
             return  # the latter is compared with the other expectations
-        error = self._unused_error(self._never_came())
+        answers, never = self.scripts.unused_answers(), self._never_came()
+        told = [f"these answers were not used up: {', '.join(answers)}"] if answers else []
+        told += [f"these actions of the user never happened: {', '.join(never)}"] if never else []
+        model, hint = self.scripts.model, "find out why the run ended early, or delete them"
+        try:
+            if isinstance(model, fake_model.FakeModel):
+                model.check_account()
+            error = errors.ScriptUnused("; ".join(told), key=[*answers, *never][0], hint=hint)
+        except errors.ScriptUnused as of_replies:
+            error = of_replies
+            error.message = "; ".join((error.message, *told))
         end = ": ".join(filter(None, (f"it ended with {result.outcome}", result.message)))
         error.others = (end,)
         if self.loop.name == self.scenario.loop:
@@ -252,19 +262,6 @@ class Simulation:
         else:
             error.hint = self._advice(f"{{outcome: {result.outcome}, unused: {result.unused}}}")
         raise error
-
-    def _unused_error(self, never: list[str]) -> errors.ScriptUnused:
-        answers, model = self.scripts.unused_answers(), self.scripts.model
-        told = [f"these answers were not used up: {', '.join(answers)}"] if answers else []
-        told += [f"these actions of the user never happened: {', '.join(never)}"] if never else []
-        try:
-            if isinstance(model, fake_model.FakeModel):
-                model.check_account()
-        except errors.ScriptUnused as error:
-            error.message = "; ".join((error.message, *told))
-            return error
-        hint = "find out why the run ended early, or delete them"
-        return errors.ScriptUnused("; ".join(told), key=[*answers, *never][0], hint=hint)
 
     def _advice(self, stated: str) -> str:
         name, loop = name_of(self.scenario.path), self.loop

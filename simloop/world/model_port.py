@@ -132,28 +132,25 @@ class ModelPort(Struct, eq=False):
         stream = self.stream(
             messages, system_prompt=system_prompt, tools=tools, purpose=purpose, model=model
         )
+        text: list[str] = []
+        calls: list[ToolCall] = []
+        fault = values.Fault("the stream ended without a finish", code="interrupted")
         async with aclosing(stream):
-            return await _whole(stream, self.turn)
-
-
-async def _whole(stream: "RecordedStream", turn: Callable[[], Awaitable[None]]) -> Completion:
-    text: list[str] = []
-    calls: list[ToolCall] = []
-    async for part in stream:
-        match part:
-            case TextDelta():
-                text.append(part.text)
-            case ToolCallPart():
-                calls.append(part.call)
-            case StreamError():
-                await turn()
-                raise ModelCallFailed(part.fault)
-            case Finish():
-                await turn()
-                message = values.AssistantMessage("".join(text), tuple(calls))
-                return Completion(message, part.reason, part.usage)
-    await turn()
-    raise ModelCallFailed(values.Fault("the stream ended without a finish", code="interrupted"))
+            async for part in stream:
+                match part:
+                    case TextDelta():
+                        text.append(part.text)
+                    case ToolCallPart():
+                        calls.append(part.call)
+                    case StreamError():
+                        fault = part.fault
+                        break
+                    case Finish():
+                        await self.turn()
+                        message = values.AssistantMessage("".join(text), tuple(calls))
+                        return Completion(message, part.reason, part.usage)
+            await self.turn()
+            raise ModelCallFailed(fault)
 
 
 class RecordedStream(Struct, eq=False):

@@ -21,7 +21,7 @@ from simloop.world import program_scripts
 from simloop.world.chance import FaultSites
 from simloop.world.faults import PROGRAM_FAULTS, SiteFault, Stage
 from simloop.world.files import Files
-from simloop.world.program_scripts import ProgramAnswer, ProgramCall, ProgramFunction, ProgramScript
+from simloop.world.program_scripts import ProgramAnswer, ProgramCall, ProgramScript
 from simloop.world.shell import MISUSED, UNKNOWN, Shell, Write, is_simple_command, is_whole, knows
 from simloop.world.user_functions import UserError, describe, keep
 
@@ -139,7 +139,27 @@ class _Running:
         process = self._process
         process.ignores = answer.ignores
         if answer.function is not None:
-            return await self._of_function(answer.function, call, write)
+            name, takes_input = call.args[0], program_scripts.takes_input(answer.function)
+            given = (call.args, call.stdin) if takes_input else (call.args,)
+            try:
+                made = await process.call(partial(answer.function, *given), name)
+            except SimloopError as error:
+                self._recorder.keep(error)
+                raise
+            except Exception as error:  # noqa: BLE001 - it is the user's code
+                keep(self._port.raised, f"the program {name}", error)
+                await write("stderr", f"{describe(error)}\n")
+                return 1
+            end = program_scripts.Completed
+            done: Any = made if isinstance(made, end) else end(made or "")
+            if not all(isinstance(each, str | bytes) for each in (done.stdout, done.stderr)):
+                hint = "return a Completed, a text, or None"
+                raise ScenarioError(f"the function of {name} returned no text", hint=hint)
+            for stream, output in (("stdout", done.stdout), ("stderr", done.stderr)):
+                await write(stream, output)
+            if done.exit < 0:
+                raise Signalled(-done.exit)
+            return int(done.exit)
         await self._pieces(answer, write, is_cut=False)
         if answer.hangs:
             await process.hang()
@@ -157,29 +177,6 @@ class _Running:
                 await write(piece.stream, piece.text)  # type: ignore[arg-type]
             if is_cut or not answer.endless:
                 return
-
-    async def _of_function(self, function: ProgramFunction, call: ProgramCall, write: Write) -> int:
-        name, takes_input = call.args[0], program_scripts.takes_input(function)
-        given = (call.args, call.stdin) if takes_input else (call.args,)
-        try:
-            made = await self._process.call(partial(function, *given), name)
-        except SimloopError as error:
-            self._recorder.keep(error)
-            raise
-        except Exception as error:  # noqa: BLE001 - it is the user's code
-            keep(self._port.raised, f"the program {name}", error)
-            await write("stderr", f"{describe(error)}\n")
-            return 1
-        end = program_scripts.Completed
-        done: Any = made if isinstance(made, end) else end(made or "")
-        if not all(isinstance(each, str | bytes) for each in (done.stdout, done.stderr)):
-            hint = "return a Completed, a text, or None"
-            raise ScenarioError(f"the function of {name} returned no text", hint=hint)
-        for stream, output in (("stdout", done.stdout), ("stderr", done.stderr)):
-            await write(stream, output)
-        if done.exit < 0:
-            raise Signalled(-done.exit)
-        return int(done.exit)
 
     async def shell(self, line: str) -> int:
         """Run the command line of a shell, or that of its file or its input if it is empty."""

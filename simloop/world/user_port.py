@@ -87,14 +87,11 @@ class UserPort:
             if starts and not self._goes_on and (has_heard or (task and task.cancelling())):
                 self._goes_on = True
                 self._recorder.record(entries.LeftBehind, "stop", "", callers_place())
-            await self._refuse()
-
-    async def _refuse(self) -> None:
-        self._refused += 1
-        if self._refused > _MOST_REFUSED:
-            self._recorder.keep(RunawayRun(_GOES_ON, hint=_ADVICE))
-            await asyncio.get_running_loop().create_future()
-        raise asyncio.CancelledError
+            self._refused += 1
+            if self._refused > _MOST_REFUSED:
+                self._recorder.keep(RunawayRun(_GOES_ON, hint=_ADVICE))
+                await asyncio.get_running_loop().create_future()
+            raise asyncio.CancelledError
 
     def has(self, queue: Queue | None = None) -> bool:
         if self._planned:

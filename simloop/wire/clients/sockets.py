@@ -44,17 +44,14 @@ class ServerSide:
             elif isinstance(event, h11.Data):
                 self._body += event.data
             elif isinstance(event, h11.EndOfMessage):
-                return self._request()
+                head = self._head
+                assert head is not None
+                target = head.target.decode("latin-1")
+                url = target if "://" in target else self._origin + target
+                named = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in head.headers)
+                return HttpRequest(head.method.decode("latin-1"), url, tuple(named), self._body)
             else:
                 return None
-
-    def _request(self) -> HttpRequest:
-        head = self._head
-        assert head is not None
-        target = head.target.decode("latin-1")
-        url = target if "://" in target else self._origin + target
-        pairs = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers)
-        return HttpRequest(head.method.decode("latin-1"), url, tuple(pairs), self._body)
 
     def head(self, reply: HttpReply) -> bytes:
         kept = ((name, value) for name, value in reply.headers if name.lower() not in _FRAMING)
