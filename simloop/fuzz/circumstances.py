@@ -31,6 +31,7 @@ from simloop.world.program_scripts import FILES
 FURTHER, _LAST = "And then?", "And at last?"
 _STORM = 16
 _MOST_STEPS = 40
+_SLOW_MS = 40_000  # the time until a reply of which an agent is patient
 _PROMPTS = 12
 
 
@@ -342,6 +343,20 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
                 yield Circumstance(f"{more} to the limit of {kind}", _first(act))
                 then = _first(_both(_inserted({"finish": "stop"}), act))
                 yield Circumstance(f"{more} to the limit of {kind}, then nothing", then)
+    if not offer.first:
+        return
+    call = Reply(call=offer.call(0))
+    tries = limits.max_error_count + 2
+    if tries < min(limits.max_steps, _MOST_STEPS):
+        spread = [Reply(http=Http(status=500)), call] * tries
+        failing = _first(lambda draft, place: draft.insert(place, *spread))
+        yield Circumstance("a failure before each reply", failing)
+    last_ms = limits.max_wall_clock_ms
+    steps = (last_ms or 0) // _SLOW_MS + 2
+    if last_ms is not None and steps <= min(limits.max_steps, _MOST_STEPS):
+        slow = call.model_copy(update={"times": steps, "pace": Pace(first_part=f"{_SLOW_MS}ms")})
+        late = _first(lambda draft, place: draft.insert(place, slow))
+        yield Circumstance("slow replies past the deadline", late)
 
 
 # ---------------------------------------------------------------- tools, the user, other parties
@@ -561,6 +576,7 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
 _SOON = "Thu, 01 Jan 2026 00:00:20 GMT"
 _OF_SERVICES: Mapping[str, tuple[int, Mapping[str, Any]]] = {
     "refuses": (4, {"status": 422, "json": {"detail": "refused"}}),
+    "is down, and says so": (_STORM, {"status": 503, "json": {"error": "unavailable"}}),
     "knows the user no longer": (_STORM, {"status": 401}),
     "asks for a wait": (2, {"status": 429, "headers": {"retry-after": "7"}}),
     "asks for a wait until a date": (2, {"status": 429, "headers": {"retry-after": _SOON}}),

@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from math import inf
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -32,6 +33,7 @@ from simloop.fuzz import processes
 from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest
 from simloop.fuzz.words import changes_in_words, world_in_words
+from simloop.runs.folders import begin_in_own_folder, can_bind
 from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.patience import OVERDUE, Overdue, patience
 from simloop.scenario.designs import names_own
@@ -40,6 +42,7 @@ from simloop.scenario.schema import Declared, Scenario
 from simloop.scenario.writing import scenario_text
 from simloop.virtual.border.output import captured
 
+T = TypeVar("T")
 _SLICE_S, MOST_OF_WORKER = 1.0, 50
 """The real seconds after which a range ends, since results are stored and shown then, and its most
 runs in another process, since the results of later ones wait for it."""
@@ -181,6 +184,11 @@ _KEEPING: set[SearchSettings] = set()
 def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> RangeResult | None:
     """Return the result, or None if the agent keeps something of its runs."""
     start_s = time.process_time()
+    can_bind()  # it is tried once, and not in each fork
+
+    def in_own_folder(function: Callable[[], T]) -> T:
+        begin_in_own_folder()
+        return function()
 
     def course() -> str:
         with captured():
@@ -190,7 +198,7 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
         with captured():
             for each in range(1, 5):  # imports what the agent imports late, for each fork
                 trial(next(search.worlds(each))[0], UNJUDGED)
-        _COURSES[settings] = course()
+        _COURSES[settings] = isolated(partial(in_own_folder, course))
     if due.first == 1:
         search.twin = None
     else:
@@ -212,7 +220,9 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
 
     try:
         result: RangeResult | None = isolated(
-            played, so_far=lambda: RangeResult.of(search, due, processes.cpu_s()), take=told.append
+            partial(in_own_folder, played),
+            so_far=lambda: RangeResult.of(search, due, processes.cpu_s()),
+            take=told.append,
         )
     except CheckFailed:  # a run has ended the process
         return None

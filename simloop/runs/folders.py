@@ -79,8 +79,8 @@ def own_folder(name: str) -> Iterator[Path]:
 
 
 def begin_in_own_folder() -> None:
-    """Let the runs of this process, a worker, have their folder beside those of other processes."""
-    if _can_bind():
+    """Let the runs of this process, a fork or a worker, have their folder whatever others have."""
+    if can_bind():
         (_PLACE / _NAME).mkdir(mode=0o700, exist_ok=True)
         with suppress(OSError):  # it has threads
             _bind(None, _PLACE / _NAME)
@@ -135,7 +135,7 @@ class PlacedFolder(Struct, frozen=True):
 def placed_folder(name: str) -> Iterator[PlacedFolder]:
     """Provide an empty folder that a fork finds at the same place in all runs; remove it then."""
     place = _PLACE / name
-    if not _can_bind():
+    if not can_bind():
         with own_folder(name) as path:
             yield PlacedFolder(path, path)
         return
@@ -147,8 +147,8 @@ def placed_folder(name: str) -> Iterator[PlacedFolder]:
 
 
 @functools.cache
-def _can_bind() -> bool:
-    """Return whether this system lets a process have a view of its own; try it in a fork."""
+def can_bind() -> bool:
+    """Return whether this system lets a process have a view of its own; try it in a fork, once."""
 
     def tried() -> bool:
         try:

@@ -324,6 +324,22 @@ def test_declared_limits_are_led_up_to_and_passed() -> None:
         assert (then[1].finish, then[1].say, then[1].call) == ("stop", "", {})
 
 
+def test_a_failure_comes_before_each_reply_and_a_deadline_is_passed_by_slow_ones() -> None:
+    offer, limits = (
+        offered(native),
+        Limits(max_steps=9, max_error_count=2, max_wall_clock_ms=90_000),
+    )
+    found = {each.name: each for each in of(native, GO, offer, limits=limits)}
+    spread = world(found["a failure before each reply"], GO, offer, 1).model[:8]
+    assert [reply.http is not None for reply in spread] == [True, False] * 4
+    assert all(reply.call for reply in spread[1::2])
+    late = world(found["slow replies past the deadline"], GO, offer, 1).model[0]
+    assert late.pace is not None
+    assert (late.times, late.pace.first_part) == (4, 40 * 10**9)
+    few = {each.name for each in of(native, GO, offer, limits=Limits(max_steps=3))}
+    assert not few & {"a failure before each reply", "slow replies past the deadline"}
+
+
 def test_only_limits_that_a_short_world_reaches_are_led_up_to() -> None:
     assert led_to(None) == {}
     assert {name.split()[-1] for name in led_to(Limits(max_steps=41, max_error_count=40))} == {

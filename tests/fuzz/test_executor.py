@@ -25,6 +25,7 @@ from simloop.fuzz.executor import (
 )
 from simloop.fuzz.search import FoundFailure, Group, Search
 from simloop.runs import isolation, patience
+from simloop.runs.folders import can_bind, own_folder
 
 
 @pytest.fixture(autouse=True)
@@ -226,6 +227,13 @@ def test_the_runs_of_a_range_leave_nothing_in_this_process() -> None:
     result = play_range(SearchSettings("searching:notes"), Range(1, 61, UNTIMED))
     assert (result.runs, result.findings) == (60, ())
     assert len(searching._seen) < 30  # the probe, and what comes before the fork
+
+
+@pytest.mark.skipif(not can_bind(), reason="needs user namespaces")
+def test_the_folder_of_a_run_has_its_name_whatever_other_searches_do() -> None:
+    with own_folder("simloop-run"):
+        result = play_range(SearchSettings("searching:stores"), Range(1, 61, UNTIMED))
+    assert (result.runs, result.findings) == (60, ())
 
 
 def test_an_agent_that_keeps_something_gets_a_process_for_each_run() -> None:

@@ -1,5 +1,4 @@
 import itertools
-from email.utils import parsedate_to_datetime
 
 from incases import in_cases
 from searching import RecordedChoices
@@ -126,12 +125,6 @@ def test_every_content_makes_a_reply_with_every_end(end: int) -> None:
 def test_every_failed_call_makes_a_reply_with_every_wait_and_body() -> None:
     for wait, body in itertools.product(range(len(WAITS)), range(len(BODIES))):
         assert reply_of(Recipe(end=HTTP, wait=wait, body=body)).http is not None
-
-
-def test_a_failed_call_may_ask_for_a_wait_until_a_date_that_names_no_zone() -> None:
-    asked = [wait.get("headers", {}).get("retry-after", "") for wait in WAITS]
-    (date,) = (parsedate_to_datetime(each) for each in asked if each.endswith("-0000"))
-    assert date.tzinfo is None
 
 
 def test_every_pace_usage_and_number_of_steps_makes_a_reply() -> None:

@@ -22,7 +22,7 @@ from simloop import (
     run,
 )
 from simloop.messages import Outcome
-from simloop.runs.folders import _can_bind, begin_in_own_folder, own_folder
+from simloop.runs.folders import begin_in_own_folder, can_bind, own_folder
 from simloop.runs.isolation import isolated
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import scenario_text
@@ -243,7 +243,7 @@ def test_runs_inside_one_another_have_folders_of_their_own() -> None:
     assert not first.exists()
 
 
-@pytest.mark.skipif(not _can_bind(), reason="this system lets no process have a view of its own")
+@pytest.mark.skipif(not can_bind(), reason="this system lets no process have a view of its own")
 def test_the_folder_of_a_worker_has_the_usual_name_beside_those_of_others() -> None:
     def works() -> str:
         begin_in_own_folder()

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from simloop import Message, Reply, Scenario, ToolMessage, UserMessage, World
+from simloop import Message, Reply, Scenario, ToolMessage, UserMessage, World, folder
 from simloop.fuzz.choices import Choices
 from simloop.world.model_port import ModelCallFailed
 
@@ -86,6 +86,13 @@ async def counts(prompt: str, world: World) -> str:
     _seen.append(prompt)
     assert len(_seen) < 30
     return await asks(f"{len(_seen)}: {prompt}", world)
+
+
+@plain
+async def stores(prompt: str, world: World) -> str:
+    """It believes that it knows where it stores its files."""
+    assert folder().name == "simloop-run"
+    return await asks(prompt, world)
 
 
 @plain

@@ -29,6 +29,7 @@ _MOST_DRAW = 1 - 2**-53
 _CLOCK_NS = NS_PER_MS
 """The finest difference in time that an agent is judged by: many programs count in milliseconds."""
 MINUTE_NS = 60_000 * NS_PER_MS
+_SOON_MS = 10_000
 _HOUR_NS = 60 * MINUTE_NS
 RATE_LIMIT = 429
 AT_ONCE = 3  # retries in a row without a wait
@@ -390,9 +391,24 @@ def _spent(subject: Subject, entry: Any) -> _Spent:
     "BUGS.md A1, A11, A13, C1, E1", sees=_SPENDING, needs=[Need.AGENT, Need.LIMITS],
 )  # fmt: skip
 def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
-    """Each reply counts as a step, and each failed or useless reply also as an error."""
-    spent = _spent(subject, entry)
-    if type(entry) is not entries.Request or entry.purpose != "main" or not spent.limit:
+    """Each reply counts as a step, and each failed or useless reply also as an error.
+
+    For the end of what is under way, an agent has some seconds beyond its deadline.
+    """
+    spent, prompt = _spent(subject, entry), subject.facts.prompt
+    if type(entry) is not entries.Request or prompt is None:
+        return ""
+    most_ms, took_ms = (
+        spent.limits.max_wall_clock_ms or inf,
+        (entry.at_ns - prompt.at_ns) / NS_PER_MS,
+    )
+    if took_ms > most_ms + _SOON_MS:
+        after = f"{clock(entry.at_ns - prompt.at_ns)} after the prompt"
+        deadline = clock(round(most_ms * NS_PER_MS))
+        return (
+            f"request {entry.number} is sent {after}; the agent declares max_wall_clock={deadline}"
+        )
+    if entry.purpose != "main" or not spent.limit:
         return ""
     return (
         f"request {entry.number} is sent after {spent.steps} steps and {spent.errors} errors; "
@@ -450,14 +466,17 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
 def _can_be_retried(
     reply: ReceivedReply, policy: RetryPolicy | None, limits: Limits | DeclaredLimits
 ) -> bool:
-    asked_ns = 0 if reply.fault is None else retry_after_ns(reply.fault, EPOCH_NS + reply.at_ns)
-    if reply.fault is None or (asked_ns or 0) > MINUTE_NS:  # nobody waits so long for an answer
+    fault = reply.fault
+    asked_ns = 0 if fault is None else retry_after_ns(fault, EPOCH_NS + reply.at_ns)
+    # Nobody waits a minute for an answer, or for a time that cannot be read.
+    is_unread = fault is not None and asked_ns is None and fault.header("retry-after") is not None
+    if fault is None or is_unread or (asked_ns or 0) > MINUTE_NS:
         return False
     if policy is None:
-        return limits.max_error_count < inf and reply.fault.status in _OF_SERVERS
-    if reply.fault.status in _HOPELESS:  # whatever its words are
+        return limits.max_error_count < inf and fault.status in _OF_SERVERS
+    if fault.status in _HOPELESS:  # whatever its words are
         return False
-    return policy.retryable(policy.classify(reply.fault))
+    return policy.retryable(policy.classify(fault))
 
 
 @invariant(

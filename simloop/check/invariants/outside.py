@@ -3,6 +3,7 @@
 simloop may not see which tool does it, so a request or a program belongs to the newest reply.
 """
 
+import re
 from collections import Counter
 from itertools import chain
 from typing import Any
@@ -42,6 +43,11 @@ _REFUSED = 400
 _TRIES = 10
 _SHORT = 20  # the length in characters of a verdict, such as `allowed`
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
+_ABSENT = re.compile(
+    r"\b(not found|do(es)? not exist|(is|are) not (there|known)|"
+    r"no (?!answer|repl|respon|connect|confirm|access|succ)\w+)"
+)
+"""Words for what is not there, which tell nothing of a service that did not answer."""
 _OF_TIMEOUTS = (
     "timeout", "in time", "timed", "too long", "too slow", "not end", "not finish", "gave up",
 )  # fmt: skip
@@ -381,8 +387,9 @@ def failed_programs_told(subject: Subject) -> Watch:
                         f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
                         f"and the program ended with exit status {status}"
                     )
+                said = _ABSENT.sub("", message.text.lower())
                 if lost and len(subject.results) == 1 and not (
-                    message.is_error or tools.tells(message.text, names.get(call_id, ""))
+                    message.is_error or tools.tells(said, names.get(call_id, ""))
                 ):  # fmt: skip
                     return f"request {entry.number} has {message.text!r:.60}, and {lost}"
             failed.clear()

@@ -252,6 +252,24 @@ def test_an_agent_need_not_know_the_header_of_some_providers(waits_s: float, fin
     assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
 
 
+@pytest.mark.parametrize(("after_s", "finds"), [(100, 0), (101, 1)])
+def test_no_request_is_sent_after_the_deadline_and_some_seconds(after_s: int, finds: int) -> None:
+    run = asked().replied("", "a").after(after_s).request([*ASKED, returned("a")])
+    found = run.found(
+        agent_respects_its_limits, Subject(limits=Limits(max_wall_clock_ms=90_000).declared)
+    )
+    said = [
+        "request 2 is sent 101.000s after the prompt; the agent declares max_wall_clock=90.000s"
+    ]
+    assert found == said[:finds]
+
+
+@pytest.mark.parametrize("asked_for", ["1e400", "soon"])
+def test_an_agent_may_give_up_after_a_wait_that_cannot_be_read(asked_for: str) -> None:
+    run = asked().failed(503, retry_after=asked_for).ended(FAILED)
+    assert run.found(agent_uses_its_limits, declaring()) == []
+
+
 @pytest.mark.parametrize(("after_s", "finds"), [(89, 1), (90, 0)])
 def test_a_run_may_fail_at_its_deadline(after_s: int, finds: int) -> None:
     run = asked().replied("", "a").started("a").after(after_s).result("a")
