@@ -1,4 +1,4 @@
-"""Folders of runs on the disk: each is empty at the beginning of its run, and gone at its end.
+"""Folders of runs on the disk: each is empty at the beginning of its run, and again at its end.
 
 Their names are equal in equal runs, because programs tell the model where they are. Of several runs
 at once, only one can have that name. A fork on Linux can have a view of the file system of its own,
@@ -37,7 +37,7 @@ def folder() -> Path:
         def bot() -> Bot:
             return Bot(database=simloop.folder() / "bot.db")
 
-    It is empty when the run begins, keeps its files when the agent restarts, and is removed when
+    It is empty when the run begins, keeps its files when the agent restarts, and is emptied when
     the run ends. Raises ScenarioError outside of runs.
     """
     loop = loop_here()
@@ -54,7 +54,7 @@ def folder() -> Path:
 
 @contextmanager
 def own_folder(name: str) -> Iterator[Path]:
-    """Provide an empty folder, the same one unless another run has it; remove it at the end.
+    """Provide an empty folder, the same one unless another run has it; empty it at the end.
 
     It waits a little for a run of another process, which is short.
     """
@@ -73,8 +73,10 @@ def own_folder(name: str) -> Iterator[Path]:
             finally:
                 _HELD.remove(path)
                 _clear(path)
-                with suppress(OSError):  # that of a worker is busy
-                    path.rmdir()
+                # An empty folder stays where forks show theirs, which they would lose with it.
+                if number > 1:
+                    with suppress(OSError):  # a file of another user, perhaps
+                        path.rmdir()
             return
 
 

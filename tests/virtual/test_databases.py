@@ -225,6 +225,7 @@ def test_an_agent_uses_what_it_opens_when_it_is_made_and_its_threads_cannot(
             worker.start()
             worker.join()
             use(self.one)
+            self.one.close()
             return self.found[0]
 
     result = Simulation(Scenario(prompt="Go."), loop=Keeper).run()
@@ -233,8 +234,8 @@ def test_an_agent_uses_what_it_opens_when_it_is_made_and_its_threads_cannot(
 
 def test_any_thread_uses_a_connection_that_says_so() -> None:
     async def main() -> int:
-        one = sqlite3.connect(":memory:", check_same_thread=False)
-        return int((await asyncio.to_thread(one.execute, "SELECT 7")).fetchone()[0])
+        with closing(sqlite3.connect(":memory:", check_same_thread=False)) as one:
+            return int((await asyncio.to_thread(one.execute, "SELECT 7")).fetchone()[0])
 
     assert simulate(main()) == 7
 
