@@ -1,9 +1,11 @@
 """`simloop run`: verdicts and timelines, as text and as JSON."""
 
 import json
+import os
 import re
 import shlex
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -183,13 +185,12 @@ class TestTheTraceFile:
     @pytest.mark.slow
     def test_is_written_when_the_run_was_interrupted(self, cli: Cli) -> None:
         name = cli.write("a", LONG)
-        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        ctrl_c = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+        ctrl_c.start()
         try:
             result = cli("run", name, "--trace", "a.jsonl")
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            ctrl_c.cancel()
         assert result.exit_code == 130
         assert len(read_trace(Path("a.jsonl")).entries) > 100
 
