@@ -101,7 +101,7 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         return is_kept and (abilities.bounds_streams or not each.stalls)
 
     kinds = (
-        _failures(), _cuts(), _calls(offer, abilities), _tools(base, offer), _user(),
+        _failures(), _cuts(offer), _calls(offer, abilities), _tools(base, offer), _user(),
         _answers(offer), _later(base, offer, abilities), _people(offer), _services(base),
         _others(base, offer), _limits(offer, abilities.limits),
     )  # fmt: skip
@@ -164,12 +164,15 @@ def _inserted(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
     return lambda draft, place: draft.insert(place, reply)
 
 
-def _cuts() -> Iterator[Circumstance]:
+def _cuts(offer: Offer | None = None) -> Iterator[Circumstance]:
     for fault in faults.FAULTS:
         if fault.stage in (faults.Stage.AMID, faults.Stage.END) and fault.name not in NO_WIRE:
             for where, say in (("a call", ""), ("a text", "Some words")):
                 act, name = _broken(fault, say), f"{fault.name} in {where}"
                 yield Circumstance(name, act, fault.is_breach, "stall" in fault.keys)
+        if fault.name in _AMID_ANSWERS and offer and offer.course:
+            act = _broken(fault, "Some words", is_last=True)
+            yield Circumstance(f"{fault.name} in the answer", act)
     for pace in ({"first_part": "20s"}, {"first_part": "170s"}, {"per_part": "15s"}):
         yield Circumstance(f"pace {pace}", _changed(pace=Pace(**pace)))
     for name, keys, breach in (
@@ -183,7 +186,12 @@ def _cuts() -> Iterator[Circumstance]:
         yield Circumstance(name, _inserted(keys), is_breach=breach)
 
 
-def _broken(fault: faults.ReplyFault, say: str = "") -> Callable[[WorldDraft, int], None]:
+_AMID_ANSWERS = ("lost mid output", "error part overloaded_error", "unfinished")
+
+
+def _broken(
+    fault: faults.ReplyFault, say: str = "", *, is_last: bool = False
+) -> Callable[[WorldDraft, int], None]:
     """Insert a reply that breaks; the model makes it whole when it is asked again."""
     broken = reply_of_fault(fault)
     update = {key: getattr(broken, key) for key in fault.keys}
@@ -192,9 +200,9 @@ def _broken(fault: faults.ReplyFault, say: str = "") -> Callable[[WorldDraft, in
         whole = Reply(say=say) if say else draft.reply(place)
         if not (whole.say or whole.call):
             whole = Reply(say="Some words")
-        is_last = say and "stall" in fault.keys  # so one of the texts is the answer
+        is_at_end = is_last or (say and "stall" in fault.keys)  # so one of the texts is the answer
         draft.insert(
-            len(draft.replies) if is_last else place,
+            len(draft.replies) if is_at_end else place,
             whole.model_copy(update={"finish": None, **update}),
         )
 
@@ -499,12 +507,19 @@ def _stopped(**trigger: Any) -> Callable[[WorldDraft, int], object]:
 
 
 def _further(draft: WorldDraft, _: int) -> None:
-    draft.keys["then"] = draft.get("then") or [FURTHER]
+    draft.keys["then"] = _then(draft, FURTHER)
+
+
+def _then(draft: WorldDraft, *further: str | Then) -> list[Any]:
+    """Return the further prompts of a world; without any before a restart, these come first."""
+    given = draft.get("then")
+    is_anew = not given or (isinstance(given[0], Then) and given[0].restart)
+    return [*further, *given] if is_anew else given
 
 
 def _a_minute_later(draft: WorldDraft, _: int) -> None:
     """Prompt again when all that a stop has left running has ended."""
-    draft.keys["then"] = draft.get("then") or [Then(say=FURTHER, after="1m")]
+    draft.keys["then"] = _then(draft, Then(say=FURTHER, after="1m"))
 
 
 def _in_second(**keys: Any) -> Callable[[WorldDraft, int], None]:
@@ -513,7 +528,7 @@ def _in_second(**keys: Any) -> Callable[[WorldDraft, int], None]:
     def act(draft: WorldDraft, _: int) -> None:
         end = draft.reply(len(draft.replies))
         draft.replies = [end, Reply(**keys) if keys else end]
-        draft.keys["then"] = [*(draft.get("then") or [FURTHER]), _LAST]
+        draft.keys["then"] = [*_then(draft, FURTHER), _LAST]
 
     return act
 
@@ -549,7 +564,7 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
                 name: each.model_copy(update=said_by_all) for name, each in parties
             }
         said = [Then(say=each * 3_000) for each in ("first words ", "second words ")]
-        draft.keys["then"] = draft.get("then") or [*said, FURTHER]
+        draft.keys["then"] = _then(draft, *said, FURTHER)
 
     return act
 

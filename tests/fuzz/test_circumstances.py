@@ -324,6 +324,23 @@ def test_declared_limits_are_led_up_to_and_passed() -> None:
         assert (then[1].finish, then[1].say, then[1].call) == ("stop", "", {})
 
 
+def test_a_stop_is_followed_by_a_prompt_to_the_same_instance() -> None:
+    offer, later = offered(native), Then(say="Later.", restart=True)
+    base = GO.model_copy(update={"then": [later]})
+    found = {each.name: each for each in of(native, base, offer)}
+    assert world(found["a further prompt"], base, offer).then == [FURTHER, later]
+    base = GO.model_copy(update={"then": ["More.", later]})
+    assert world(found["a further prompt"], base, offer).then == ["More.", later]
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_reply_breaks_amid_the_answer_wherever_the_place_is(where: int) -> None:
+    offer = offered(native)
+    (broken,) = [e for e in of(native, GO, offer) if e.name == "lost mid output in the answer"]
+    made = world(broken, GO, offer, where)
+    assert [bool(reply.lost) for reply in made.model] == [*[False] * len(offer.course), True, False]
+
+
 def test_a_failure_comes_before_each_reply_and_a_deadline_is_passed_by_slow_ones() -> None:
     offer, limits = (
         offered(native),
