@@ -363,8 +363,12 @@ class Search:
         """
         name = ReplayDiverged.__name__
         failure = None if self.isolates else self.alone(world, name)
-        is_shown = failure is not None and failure.name == name and _SENT in failure.text
-        return self._new(failure, world, 1, reproduced=True) if failure and is_shown else []
+        if failure is None or failure.name != name or _SENT not in failure.text:
+            return []
+        before = next((line for line in failure.text.splitlines() if line.strip()[:2] == "- "), "")
+        if ", kind:" in failure.text and _SENT not in before:  # what it keeps is not asked for
+            return []
+        return self._new(failure, world, 1, reproduced=True)
 
     def _new(
         self, failure: Failure, world: Scenario, run: int, *, reproduced: bool | None = None

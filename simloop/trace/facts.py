@@ -245,14 +245,17 @@ class Facts:
         Another conversation of the run has gone on meanwhile. It was told the result if the agent
         has no answer, and the agent begins with the same words.
         """
-        newest, numbers = self._newest, self.conversation_of
-        if newest is None or newest is end or end.number < self._first:
-            return False
-        is_other = numbers.get(newest.number) != numbers.get(end.number)
-        if not is_other or newest.number in self.asides:
+        numbers = self.conversation_of
+        others = [
+            each for each in self._ends
+            if each.number > end.number and each.number not in self.asides
+            and numbers.get(each.number) != numbers.get(end.number)
+        ]  # fmt: skip
+        if not others or end.number < self._first:
             return False
         kept, length = shared(end.messages, request.messages), len(request.messages)
-        is_told = type(newest.messages[-1]) is ToolMessage and length < len(end.messages)
+        tells = any(type(each.messages[-1]) is ToolMessage for each in others)
+        is_told = tells and length < len(end.messages)
         return (kept == length and is_told) or (kept in (0, length) and self._is_answered(end))
 
     def _likeness(self, request: Request, end: Request) -> tuple[bool, bool, int, bool, int]:

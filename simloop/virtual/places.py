@@ -112,6 +112,12 @@ def callers_place(frame: FrameType | None = None) -> str:
     return "" if found is None else place_of_code(*found)
 
 
+def shares_code(frame: FrameType | None) -> bool:
+    """Return whether the calling program is in a function that another thread is in, at `frame`."""
+    found = caller(sys._getframe(1))
+    return found is not None and any(each.f_code is found[0] for each in stack(frame))
+
+
 def caller(frame: FrameType) -> tuple[CodeType, int] | None:
     """Return the code and the line of the place that `callers_place` names, for later use."""
     package = None

@@ -44,6 +44,7 @@ _CONVERSIONS = tuple(f"ValueError: {each}" for each in (
     "Invalid isoformat", "Invalid format",
 ))  # fmt: skip
 """The words of Python for a text that is not as the code believes, such as the date of a header."""
+_OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an object
 _SPENDING = (entries.Prompt, entries.Request, entries.ToolResult, entries.Ended)
 _FAILING = 25  # useless replies in a row
 _AGAIN = 2  # replies that call one tool, after which an agent may give it up
@@ -104,11 +105,14 @@ def reply_before(facts: Facts, entry: Any) -> ReceivedReply | None:
 def _retried(facts: Facts, entry: Any) -> ReceivedReply | None:
     """Return the reply before, if the request may repeat its request.
 
-    Another model, which an agent falls back to, has not failed. If one of several agents has called
-    a tool meanwhile, the model may have asked for the work again.
+    Another model, which an agent falls back to, has not failed, and another system prompt asks for
+    something else. If one of several agents has called a tool meanwhile, the model may have asked
+    for the work again.
     """
-    before = facts.previous
-    if before is None or before.model != entry.model:
+    before, request = facts.previous, facts.request
+    if before is None or request is None or before.model != entry.model:
+        return None
+    if before.system_prompt != request.system_prompt:
         return None
     between = (facts.replies.get(n) for n in range(before.number + 1, entry.number))
     is_asked = any(reply is not None and reply.calls for reply in between)
@@ -548,6 +552,8 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue
         if request and request.output and any(json_value(each.text) is None for each in replies):
             continue  # the request asks for an object
+        if request and any(tool.name.startswith(_OUTPUT_TOOL) for tool in request.tools):
+            continue  # the agent takes no text for an answer
         if replies and all(map(is_answer, replies)):
             answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"
             return f"the run fails ({entry.message!r:.80}), and the model has answered {answer}"

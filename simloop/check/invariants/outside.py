@@ -15,6 +15,8 @@ from simloop.check.invariants.requests import WHOLE
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault, ToolMessage, json_value
+from simloop.messages import Request as SentRequest
+from simloop.messages import ToolCall as Called
 from simloop.trace.entries import (
     Ended,
     LeftBehind,
@@ -27,9 +29,11 @@ from simloop.trace.entries import (
     ServiceReply,
     ServiceRequest,
     StopRequested,
+    ToolCall,
     ToolResult,
     ToolStarted,
 )
+from simloop.trace.facts import ReceivedReply
 from simloop.trace.kinds import clock
 from simloop.virtual.clock.instants import EPOCH_NS, SECOND_NS
 
@@ -60,10 +64,11 @@ _OF_TIMEOUTS = (
 def refused_changes_not_repeated(subject: Subject) -> Watch:
     """A service refuses by a status that tells of the request, and not of itself or of the rate.
 
-    Of several calls in a reply, each may send the request.
+    Of several calls in a reply, each may send the request. One with another Idempotency-Key is
+    another one.
     """
     sent: dict[int, ServiceRequest] = {}
-    refused: dict[tuple[str, str, str, str], int] = {}
+    refused: dict[tuple[Any, ...], int] = {}
     while True:
         entry = yield
         if type(entry) is Request:
@@ -71,10 +76,10 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
             if first is not None and entry.status in _REFUSALS:
-                refused[_what(first)] = entry.status
+                refused[first.once, *_what(first)] = entry.status
         else:
             sent[entry.number] = entry
-            status = None if are_several(subject) else refused.get(_what(entry))
+            status = None if are_several(subject) else refused.get((entry.once, *_what(entry)))
             if status is not None and entry.method in tools.CHANGING:
                 what = f"{entry.method} {entry.service}{entry.path}"
                 return f"{what} is sent again as request {entry.number} after status {status}"
@@ -399,38 +404,49 @@ def failed_programs_told(subject: Subject) -> Watch:
 @of_agents(
     "The model is told of an agent, called as a tool, whose last reply failed or was cut off.",
     "BUGS.md C6, D12, E8",
-    sees=[MainRequest],
+    sees=[ToolCall, MainRequest],
+    begins=[ToolCall],
 )
-def failed_agents_told(subject: Subject, entry: Any) -> str:
+def failed_agents_told(subject: Subject) -> Watch:
     """An agent is called as a tool if its requests have an argument of an open call.
 
     A part of its reply must not pass for the whole. If it says nothing, a result that repeats what
     the agent was sent stands for its answer.
     """
-    facts = subject.facts
-    calls = [call for message in facts.added for call in calls_of(message)]
-    message = subject.results.get(calls[0].id) if len(calls) == 1 else None
-    if message is None or message.is_error or facts.before is None:
-        return ""
-    between = [n for n in range(facts.before.number + 1, entry.number) if n in facts.sent]
-    reply = facts.replies.get(between[-1]) if between else None
-    if reply is None or not reply.is_closed or reply.finish in WHOLE or reply.calls:
-        return ""
-    given, sent = json_value(calls[0].arguments), facts.sent[between[-1]]
+    facts, arrived = subject.facts, dict[str, int]()  # by call id, the newest request of then
+    while True:
+        entry = yield
+        if type(entry) is ToolCall:
+            arrived[entry.call_id] = max(facts.sent, default=0)
+            continue
+        calls = [call for message in facts.added for call in calls_of(message)]
+        message = subject.results.get(calls[0].id) if len(calls) == 1 else None
+        if message is None or message.is_error or facts.before is None:
+            continue
+        first = arrived.get(calls[0].id, entry.number)
+        between = [number for number in facts.sent if first < number < entry.number]
+        reply = facts.replies.get(between[-1]) if between else None
+        if reply is None or not reply.is_closed or reply.finish in WHOLE or reply.calls:
+            continue
+        result, sent = message.text, facts.sent[reply.number]
+        is_apart = {*sent.messages}.isdisjoint(facts.before.messages)
+        if is_apart and _hides(result, reply, sent, calls[0]):
+            why = f"ended with {reply.finish}" if reply.finish else "failed"
+            told = f"request {entry.number} has {result!r:.60} for call {calls[0].id!r}"
+            asked = f"the reply to request {reply.number}, of the agent that it called"
+            return f"{told}, and {asked}, {why}"
+
+
+def _hides(result: str, reply: ReceivedReply, sent: SentRequest, call: Called) -> bool:
+    """Return whether the result of a call hides that a reply to an agent that it called broke."""
+    given, part = json_value(call.arguments), reply.text.strip()
     values = given.values() if isinstance(given, dict) else ()
     words = [sent.system_prompt, *(each.text for each in sent.messages)]
     is_called = any(text and str(text) in each for text in values for each in words)
-    if not is_called or not {*sent.messages}.isdisjoint(facts.before.messages):
-        return ""
-    part, result = reply.text.strip(), message.text
-    is_part = part != "" and part in result
     is_quoted = len(result) > _SHORT
     is_fallback = any(text in result or (is_quoted and result in text) for text in words if text)
-    if tools.tells(result, calls[0].name) or (is_fallback and not is_part):
-        return ""
-    why = f"ended with {reply.finish}" if reply.finish else "failed"
-    told = f"request {entry.number} has {message.text!r:.60} for call {calls[0].id!r}"
-    return f"{told}, and the reply to request {reply.number}, of the agent that it called, {why}"
+    is_part = part != "" and part in result
+    return is_called and not tools.tells(result, call.name) and (is_part or not is_fallback)
 
 
 @of_agents(

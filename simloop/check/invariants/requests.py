@@ -134,7 +134,7 @@ def last_message_role(subject: Subject, entry: Any) -> str:
 @invariant(
     "Each main request contains the prompt of its run or a newer user message.",
     "BUGS.md B10, B12, E9",
-    sees=[entries.Prompt, entries.Queued, MainRequest],
+    sees=[entries.Prompt, entries.Queued, MainRequest, entries.Ended],
 )
 def newest_user_message_sent(subject: Subject) -> Watch:
     """This holds also after a compaction, and in the first request after any outcome.
@@ -146,29 +146,36 @@ def newest_user_message_sent(subject: Subject) -> Watch:
     """
     facts, exact = subject.facts, subject.machine is not None
     waiting: list[str] = []  # queued messages that no request has contained yet
-    prompt = newest = ""
+    prompt = newest = lacks = ""
     is_first = False
     while True:
         entry = yield
         kind = type(entry)
         if kind is entries.Prompt:
             prompt = newest = entry.text
-            is_first = True
+            is_first, lacks = True, ""
         elif kind is entries.Queued:
             waiting.append(entry.text)
+        elif kind is entries.Ended:
+            if lacks and entry.outcome is Outcome.COMPLETED:
+                return lacks
         else:
             request = facts.request
             assert request is not None
+            is_there = any(_holds(request, text, exact=exact) for text in (newest, *waiting))
             if facts.lacks_tools(request) and not exact:
+                is_first = is_first and not is_there
                 continue
-            held = (facts.goes_on and not is_first) or any(
-                _holds(request, text, exact=exact) for text in (newest, *waiting)
-            )
             asked = {call.id for call in facts.paused}
+            held = is_there or (facts.goes_on and not is_first)
             held = held or (not exact and not asked.isdisjoint(subject.results))
             if not held and (exact or is_first or not _is_apart(facts)):
-                return f"request {entry.number} does not hold the user's message {newest!r:.80}"
-            is_first = False
+                before, lacks = lacks, f"request {entry.number} does not hold the user's message"
+                lacks = f"{lacks} {newest!r:.80}"
+                if exact or facts.offers or before:
+                    return before or lacks
+                continue  # it may be for a summary, of an agent that offers no tools
+            is_first, lacks = False, ""
             known = (prompt, newest, *waiting)
             for message in entry.added if waiting else ():
                 # A message of the run before stands before the prompt.

@@ -159,8 +159,8 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
     kept: int | None = None
     forgot: int | None = None
     prompts = set[str]()  # those before the newest
-    systems = current = set[str]()  # the system prompts of the run before, and of this one
-    answering = ""  # that of the last request before
+    systems, current = set[str](), set[str]()  # those that prepared an answer, and of this run
+    answering = ""  # that of the request for the newest answer
     newest_prompt = ""
     is_of_one = True  # user: this prompt and the one before
     while True:
@@ -168,11 +168,12 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
         if type(entry) is entries.Ended:
             completed = entry.outcome is Outcome.COMPLETED
             answered = answered or completed
-            answering = facts.request.system_prompt if facts.request else answering
+            answering = _answering(facts, entry.text) or answering
+            systems |= current - {answering}
         elif type(entry) is entries.Restarted:
             completed = False
         elif type(entry) is entries.Prompt:
-            is_first, systems, current = True, current, set()
+            is_first, current = True, set()
             prompts.add(newest_prompt)
             is_of_one = _speaker(newest_prompt) in ("", _speaker(entry.text))
             newest_prompt = entry.text
@@ -182,7 +183,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             is_first = is_first and request.system_prompt in systems - {answering}
             if is_first or not was_first or before is None or not is_of_one:
                 continue
-            if _is_long(facts, before, request):
+            if facts.previous is not None or _is_long(facts, before, request):
                 continue
             reply = facts.replies.get(before.number)
             if reply is not None and len(reply.calls) > _SHORT:
@@ -220,26 +221,40 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
     sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
 )
 def oldest_prompts_dropped(subject: Subject) -> Watch:
-    """Only the prompts of runs that were completed are judged, and no request for a summary."""
+    """Only the prompts of runs that were completed are judged, and no request for a summary.
+
+    A prompt that answers a question about a call may reach the model as the result of the call.
+    """
     answered: list[str] = []
-    newest = ""
+    newest, is_sent = "", False
     while True:
         entry = yield
         if type(entry) is entries.Prompt:
-            newest = entry.text
+            newest, is_sent = entry.text, False
         elif type(entry) is entries.Ended and entry.outcome is Outcome.COMPLETED:
-            answered.append(newest)
+            answered += [newest] if is_sent else []
         elif type(entry) is not entries.Request:
             answered = []
-        elif answered and subject.facts.request is not None:
+        elif subject.facts.request is not None:
             messages = subject.facts.request.messages
             said = _of_user(messages)
+            is_sent = is_sent or any(newest in text for text in said)
+            if not answered or not said:
+                continue
             kept = [text for text in answered if text in said]
             heard = (one.text for one in messages if type(one) is not AssistantMessage)
             is_lost = not any(answered[-1] in text for text in heard)  # as an answer, too
             if kept and is_lost and newest in said[-1]:
                 lacks = f"request {entry.number} lacks the prompt {answered[-1]!r:.80}"
                 return f"{lacks}, and has an older one: {kept[0]!r:.80}"
+
+
+def _answering(facts: Facts, text: str) -> str:
+    """Return the system prompt of the request for the text of a run, or of its last request."""
+    of_run = facts.main_replies[facts.earlier_replies :]
+    numbers = [each.number for each in of_run if each.text.strip() and each.text.strip() in text]
+    asked = facts.sent.get(numbers[-1] if numbers else 0, facts.request)
+    return asked.system_prompt if asked else ""
 
 
 def _speaker(prompt: str) -> str:

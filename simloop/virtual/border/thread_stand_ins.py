@@ -17,6 +17,7 @@ from typing import Any
 
 from simloop.virtual.border.answers import Answers, answers_here, stand_in
 from simloop.virtual.clock.listener import report_lock
+from simloop.virtual.places import shares_code
 from simloop.virtual.threads.calls import InnerLoop
 from simloop.virtual.threads.scheduler import SimulatedThread, simulated, thread_here, threads_of
 
@@ -64,15 +65,20 @@ class SimulatedLock:
 
     def _wait(self, me: SimulatedThread, timeout: float) -> bool:
         threads, holder, begin_ns = me.threads, self.holder, me.loop.now_ns
-        place = "" if holder is None or holder is me else holder.place
+        place, is_same_work = "", False
+        if holder is not None and holder is not me:
+            place, is_same_work = holder.place, shares_code(holder.frame)
         until_ns = None if timeout == -1 else me.loop.now_ns + max(1, round(timeout * 1e9))
         self._waiters.append(me)
         try:
             while threads.park(me, until_ns, self):
                 if self._heir is me or self._real.acquire(False):  # noqa: FBT003
                     self._heir, self.holder = None, me
-                    if place:  # else a lock that its own holder waits for, as in a condition
-                        report_lock(me.loop, me.loop.now_ns - begin_ns, place)
+                    took_ns = me.loop.now_ns - begin_ns
+                    if is_same_work:  # perhaps done by now: the first one has made it for all
+                        me.waited_for = self, took_ns, place
+                    elif place:  # else a lock that its own holder waits for, as in a condition
+                        report_lock(me.loop, took_ns, place)
                     return True
                 # Another thread was faster. It must not be so for ever (see `release`).
                 self._losers.add(me)
@@ -100,7 +106,9 @@ class SimulatedLock:
         happened once, the lock is handed over, so a thread that takes the lock again and again
         cannot keep it for ever.
         """
-        waiters = self._waiters
+        waiters, holder = self._waiters, self.holder
+        if holder is not None and holder.waited_for is not None:
+            holder.waited_for = None
         if waiters and waiters[0] in self._losers and self._real.locked():
             self._heir = self.holder = waiters[0]
             self._wake()

@@ -24,6 +24,8 @@ class NumberedTask(asyncio.Task[Any]):
     def __init__(self, number: int, coro: Any, **kwargs: Any) -> None:
         self._number = number  # first, because asyncio adds the new task to a set of all tasks
         super().__init__(coro, **kwargs)
+        # What a run leaves behind is in its trace; Python would print it into the next report.
+        self._log_destroy_pending = False
 
     def __hash__(self) -> int:
         return self._number

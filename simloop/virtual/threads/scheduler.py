@@ -27,7 +27,7 @@ from typing import Any, NoReturn, cast
 
 from simloop.errors import Deadlock, ScenarioError
 from simloop.virtual.clock.instants import NEVER_NS
-from simloop.virtual.clock.listener import report_blocking
+from simloop.virtual.clock.listener import report_blocking, report_lock
 from simloop.virtual.clock.loop import THREADS, VirtualLoop
 from simloop.virtual.places import caller, callers_place, place_of_code
 from simloop.virtual.real_world import is_exempt, stack
@@ -107,6 +107,9 @@ class SimulatedThread:
     timer: asyncio.TimerHandle | None = None
     error: BaseException | None = None
     has_heard = False  # such an error
+    waited_for: Any = None
+    """A lock that it has taken, for how long it waited, and where the holder did. It is told when
+    the thread waits, too: one that finds the work done leaves at once."""
     is_main = False  # for the code that runs in it, and so for all that the code opens
     handler: Callable[[], object] | None = None
     """The handler of a signal, which runs where the thread is parked, or where it parks next."""
@@ -443,6 +446,11 @@ class Threads:
         moves for them, but the callbacks of the loop do not run.
         """
         me.check()
+        if me.waited_for is not None:
+            lock, took_ns, place = me.waited_for
+            me.waited_for = None
+            if lock.holder is me:
+                report_lock(self.loop, took_ns, place)
         if until_ns is not None and me is not self.of_loop and self._pass_time(until_ns):
             return False
         me.waits_for = waits_for
