@@ -5,8 +5,9 @@ Built on msgspec Structs with `gc=False`: they hold no cycles, and a kept trace 
 must not make the garbage collector's work super-linear.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,19 +38,10 @@ class FinishReason(StrEnum):
         return _FINISH_WORDS.get(raw.lower().replace("-", "_"), cls.OTHER)
 
 
-# The words of simloop, OpenAI, Anthropic, Gemini and Bedrock, as of November 2026.
+_WORDS: Any = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes())
 _FINISH_WORDS = {
-    word: reason
-    for reason, words in {
-        FinishReason.STOP: "stop end_turn stop_sequence",
-        FinishReason.TOOL_CALLS: "tool_calls tool_use function_call",
-        FinishReason.LENGTH: "length max_tokens model_context_window_exceeded",
-        FinishReason.CONTENT_FILTER: "content_filter refusal safety recitation blocklist"
-        " prohibited_content spii image_safety model_armor guardrail_intervened content_filtered",
-        FinishReason.ERROR: "error malformed_function_call unexpected_tool_call"
-        " malformed_model_output malformed_tool_use",
-        FinishReason.INTERRUPTED: "network_error",
-    }.items()
+    word: FinishReason(reason)
+    for reason, words in _WORDS["finish_words"].items()
     for word in words.split()
 }
 
@@ -70,21 +62,8 @@ class Outcome(StrEnum):
 
     def message(self, *, errors: int = 0, cause: str = "") -> str:
         """Return the text for the user. `cause` is the text of the error that ended the run."""
-        return _OUTCOME_MESSAGES[self].format(errors=errors, cause=cause or "unknown")
-
-
-_OUTCOME_MESSAGES: Mapping[Outcome, str] = {
-    Outcome.COMPLETED: "Task completed.",
-    Outcome.MAX_STEPS: "Max steps reached, task may be incomplete.",
-    Outcome.CONTEXT_LIMIT: "Context limit reached.",
-    Outcome.CONTENT_FILTERED: "Content filtered.",
-    Outcome.MODEL_ERROR: "Task failed.",
-    Outcome.FAILED: "Error: {cause}",
-    Outcome.TOO_MANY_ERRORS: "Failed after {errors} errors: {cause}",
-    Outcome.ABORTED: "Request aborted.",
-    Outcome.TIMED_OUT: "Time limit reached, task may be incomplete.",
-    Outcome.BLOCKED: "Blocked: {cause}",
-}
+        words: str = _WORDS["outcome_messages"][self]
+        return words.format(errors=errors, cause=cause or "unknown")
 
 
 class Counters(Struct, frozen=True, gc=False):

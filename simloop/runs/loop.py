@@ -5,12 +5,14 @@ A limit of the scenario reaches a machine or causes an error; it is never ignore
 
 import importlib
 import inspect
+import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -38,29 +40,16 @@ from simloop.world.user_functions import describe
 if TYPE_CHECKING:
     from simloop.runs.program import WholeProgram
 
-AN_AGENT = (
-    "an agent is `async def agent(prompt, world)`, or `def`, an object or a class with such a "
-    "`__call__`, or a function without parameters that returns one"
-)
-A_LOOP = (
-    "write module:attribute for an agent, a machine, or a class or function that makes one; the "
-    "module is looked up in the current folder and among the installed packages"
-)
+_WORDS: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+AN_AGENT: str = _WORDS["an_agent"]
+A_LOOP: str = _WORDS["a_loop"]
 A_MACHINE = "machine"
 
 OF_LOOPS = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
 """The limits that only a loop can keep; the simulator keeps the others."""
 
 UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
-    Feature.HOOKS: "an agent of your own has no hooks of simloop",
-    Feature.COMPACTION: "an agent of your own keeps its own context",
-    Feature.EARLY_TOOLS: "an agent of your own starts its tools itself",
-    Feature.HISTORY: "an agent of your own keeps its own history",
-    Feature.LIMITS: "an agent of your own has no limits of simloop but max_wall_clock",
-    Feature.TRIGGERS: "an agent of your own leaves no entries of an engine to act after",
-    Feature.SYSTEM_PROMPT: "an agent of your own has its own system prompt",
-    Feature.POLICIES: "an agent of your own has no policies of simloop",
-    Feature.QUEUE: "an agent of your own may leave messages in its queue",
+    Feature(name): why for name, why in _WORDS["unsupported_by_agents"].items()
 }
 """For each feature that only the engine has, the reason why an agent cannot provide it."""
 
@@ -178,8 +167,7 @@ def _spec_of(scenario: Scenario, given: Mapping[str, Any]) -> _Spec:
     if given.get("unscripted"):
         scenario = scenario.model_copy(update={"unscripted": given["unscripted"]})
     if options and isinstance(loop, str):
-        loops = scenario.loops.joined(loop, options)
-        scenario = scenario.model_copy(update={"loops": loops})
+        scenario = scenario.model_copy(update={"loops": scenario.loops.joined(loop, options)})
     designs.check_judge_as(judge_as, loop)
     if not is_own(loop):
         check_loop(loop)
