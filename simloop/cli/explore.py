@@ -19,11 +19,9 @@ from simloop.runs.loop import machine_for
 from simloop.scenario.designs import LoopOptions
 
 _FLAGS = {
-    "max_steps": "--max-steps",
-    "max_steps_per_round": "--max-steps-per-round",
-    "max_error_count": "--max-errors",
-    "max_compaction_attempts": "--max-compactions",
-}
+    "max_steps": "--max-steps", "max_steps_per_round": "--max-steps-per-round",
+    "max_error_count": "--max-errors", "max_compaction_attempts": "--max-compactions",
+}  # fmt: skip
 _SHOWN = 12
 """The number of transitions of an example that the text shows; JSON has all of them."""
 

@@ -195,11 +195,9 @@ _OPENS = {
 }  # fmt: skip
 _CLOSES = {
     **dict.fromkeys((entries.Finish, entries.Error, entries.StreamCut), ("model", "request")),
-    entries.ToolResult: ("tool", "call_id"),
-    entries.ServiceReply: ("service", "request"),
-    entries.ProgramEnded: ("program", "program"),
-    entries.Transition: ("backoff", ""),
-}
+    entries.ToolResult: ("tool", "call_id"), entries.ServiceReply: ("service", "request"),
+    entries.ProgramEnded: ("program", "program"), entries.Transition: ("backoff", ""),
+}  # fmt: skip
 _BEFORE_A_RETRY = frozenset({entries.Error, entries.StreamCut, entries.Backoff})
 
 

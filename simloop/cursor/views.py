@@ -44,8 +44,7 @@ def _nothing(name: FactView, position: Position) -> str:
 
 def _entry(position: Position) -> Iterator[FactRow]:
     entry = position.entry
-    last = len(position.recording.entries) - 1
-    yield row(f"{position.place} of {last}", "entry", Mark.CURRENT)
+    yield row(f"{position.place} of {len(position.recording.entries) - 1}", "entry", Mark.CURRENT)
     yield row(clock(position.at_ns), "virtual time")
     yield row(f"{position.prompt_number}", "prompt")
     yield row(position.recording.words_at(position.place), kind_of(entry))
@@ -305,8 +304,7 @@ _PANELS: Mapping[FactView, _Panel] = {
         _hooks, "no hook has run here", lambda at: tuple([each.seq for each in at.hooks])
     ),
     FactView.CONTEXT: _Panel(
-        _context,
-        source=lambda at: tuple(_newest(each, at) for each in _OF_CONTEXT),
+        _context, source=lambda at: tuple(_newest(each, at) for each in _OF_CONTEXT)
     ),
     FactView.WHY: _Panel(lambda at: map(row, why(at)), "no rule decided here"),
 }

@@ -24,10 +24,8 @@ class Checked:
     # No unknown keys, no guessing. Not `use_attribute_docstrings`: pydantic would read the source
     # of each class at each start, for descriptions that only the JSON Schema has.
     __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
-        "alias_generator": written_name,
-    }
+        "extra": "forbid", "strict": True, "alias_generator": written_name,
+    }  # fmt: skip
     _at: ClassVar[str] = ""
 
     def __init_subclass__(cls, at: str = "") -> None:

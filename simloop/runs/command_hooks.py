@@ -17,11 +17,9 @@ from simloop.engine import hooks
 from simloop.messages import UserMessage, json_value
 
 EVENTS: Mapping[str, str] = {
-    hooks.BEFORE_LLM_CALL: "UserPromptSubmit",
-    hooks.AFTER_LLM_CALL: "Stop",
-    hooks.BEFORE_TOOL_CALL: "PreToolUse",
-    hooks.AFTER_TOOL_CALL: "PostToolUse",
-}
+    hooks.BEFORE_LLM_CALL: "UserPromptSubmit", hooks.AFTER_LLM_CALL: "Stop",
+    hooks.BEFORE_TOOL_CALL: "PreToolUse", hooks.AFTER_TOOL_CALL: "PostToolUse",
+}  # fmt: skip
 """The events of Claude Code, by the hook points that are like them."""
 HookTimes: TypeAlias = dict[tuple[str, str], list[int]]
 """The times of hooks in ns, by the point of a program and the hook there."""

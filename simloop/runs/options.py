@@ -97,9 +97,8 @@ def _check_model(model: object) -> None:
 _CHECKS: dict[str, Callable[[Any], None]] = {
     "hooks": partial(_check_kind, "hooks", Hooks),
     "callbacks": partial(_check_kind, "callbacks", Callbacks),
-    "programs": check_given,
-    "model": _check_model,
-}
+    "programs": check_given, "model": _check_model,
+}  # fmt: skip
 
 
 def _kind(value: object) -> str:

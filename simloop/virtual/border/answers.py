@@ -316,12 +316,10 @@ _TIMESTAMP: Any = dt.datetime.timestamp
 _ASTIMEZONE: Any = dt.datetime.astimezone
 
 _CLASS_METHODS: tuple[tuple[type, str, Callable[..., Any]], ...] = (
-    (dt.datetime, "now", Answers.date_time),
-    (dt.datetime, "utcnow", Answers.date_time),
-    (dt.date, "today", Answers.date),
-    (dt.datetime, "fromtimestamp", _from_timestamp),
+    (dt.datetime, "now", Answers.date_time), (dt.datetime, "utcnow", Answers.date_time),
+    (dt.date, "today", Answers.date), (dt.datetime, "fromtimestamp", _from_timestamp),
     (dt.date, "fromtimestamp", _date_from_timestamp),
-)
+)  # fmt: skip
 METHODS: tuple[tuple[type, str, Any], ...] = (
     *((cls, name, _class_stand_in(cls, name, answer)) for cls, name, answer in _CLASS_METHODS),
     (random.Random, "seed", stand_in(_seed, Answers.seed)),

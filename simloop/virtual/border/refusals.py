@@ -206,15 +206,11 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 _METHODS: dict[tuple[str, str], Callable[..., Any]] = {
-    ("_socket.socket", "bind"): _bind,
-    ("_socket.socket", "connect"): _connect,
-    ("_socket.socket", "connect_ex"): _connect_ex,
-    ("_socket.socket", "sendto"): _send_to,
-    **{
-        (place, name): partial(_without_waiting, name)
-        for place, name in pairs((*LISTS.silent_methods.items(), ("_socket.socket", _HARMLESS)))
-    },
-}
+    ("_socket.socket", "bind"): _bind, ("_socket.socket", "connect"): _connect,
+    ("_socket.socket", "connect_ex"): _connect_ex, ("_socket.socket", "sendto"): _send_to,
+    **{(place, name): partial(_without_waiting, name)
+       for place, name in pairs((*LISTS.silent_methods.items(), ("_socket.socket", _HARMLESS)))},
+}  # fmt: skip
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     (kind, name, _guarded(vars(kind)[name], answer))
     for (place, name), answer in _METHODS.items()

@@ -231,16 +231,13 @@ def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
 
 
 # What a block of each kind holds when it starts, and the delta and its field with which it grows.
-_STARTS: Mapping[str, JsonObject] = {
-    "text": {"type": "text", "text": ""},
-    "reasoning": {"type": "thinking", "thinking": "", "signature": ""},
-    "call": {"type": "tool_use"},
-}
-_DELTAS = {
-    "text": ("text_delta", "text"),
-    "reasoning": ("thinking_delta", "thinking"),
-    "call": ("input_json_delta", "partial_json"),
-}
+_BLOCKS: Mapping[str, tuple[JsonObject, str, str]] = {
+    "text": ({"type": "text", "text": ""}, "text_delta", "text"),
+    "reasoning": (
+        {"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking",
+    ),
+    "call": ({"type": "tool_use"}, "input_json_delta", "partial_json"),
+}  # fmt: skip
 
 
 class _MessageEncoder(replies.BlockEncoder):
@@ -266,7 +263,7 @@ class _MessageEncoder(replies.BlockEncoder):
     def changed(self, change: BlockChange) -> Iterator[WireEvent]:
         action, block, piece = change
         if action == "open":
-            start = _STARTS[block.kind]
+            start = _BLOCKS[block.kind][0]
             if block.kind == "call":
                 start = {**start, "id": block.call_id, "name": block.name, "input": {}}
             yield _event("content_block_start", {"index": block.index, "content_block": start})
@@ -303,7 +300,7 @@ class _MessageEncoder(replies.BlockEncoder):
         return payload.wire_json(message).encode()
 
     def _whole_block(self, block: replies.ReplyBlock) -> JsonObject:
-        start = _STARTS[block.kind]
+        start = _BLOCKS[block.kind][0]
         match block.kind:
             case "text":
                 return {**start, "text": block.text}
@@ -316,9 +313,10 @@ class _MessageEncoder(replies.BlockEncoder):
 
 
 def _delta(block: replies.ReplyBlock, piece: str) -> WireEvent:
-    kind, name = _DELTAS[block.kind]
-    delta = {"type": kind, name: piece}
-    return _event("content_block_delta", {"index": block.index, "delta": delta})
+    _, kind, name = _BLOCKS[block.kind]
+    return _event(
+        "content_block_delta", {"index": block.index, "delta": {"type": kind, name: piece}}
+    )
 
 
 def _event(name: str, fields: JsonObject) -> WireEvent:
