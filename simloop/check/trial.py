@@ -358,8 +358,7 @@ def _judge(
 
 
 def _not_listed(judging: Judge, expect: Expect) -> tuple[Violation, ...]:
-    known = expect.violates or ()
-    return tuple(one for one in judging.violations if one.name not in known)
+    return tuple(one for one in judging.violations if one.name not in (expect.violates or ()))
 
 
 def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[SimloopError]:
@@ -424,8 +423,7 @@ def run_again(verdict: Verdict) -> None:
         found = first_difference(trace, again)
         lines += () if found is None else found.lines("first run", "second run")
         sent = [[e for e in each.entries if type(e) is Request] for each in (trace, again)]
-        pairs = zip(*sent, strict=False)
-        other = [one.number for one, two in pairs if one.digest != two.digest]
+        other = [one.number for one, two in zip(*sent, strict=False) if one.digest != two.digest]
         lines += [f"the model is told something else in request #{each}" for each in other[:1]]
         lines += _apart(plan, trace.header.seed)
         reproduced = reproduce(plan, trace.header.seed)

@@ -86,8 +86,7 @@ class Report(Struct):
         ended = f"{', '.join(trace.outcomes)} in" if trace.footer else "no outcome after"
         asked = f"{requests} request{'s' * (requests != 1)}"
         differs = ", not the same when run again" if self.verdict.deterministic is False else ""
-        time = format_duration(self.elapsed_ns)
-        return f"{ended} {time} (virtual), {asked}{differs}"
+        return f"{ended} {format_duration(self.elapsed_ns)} (virtual), {asked}{differs}"
 
     def json_format(self) -> dict[str, Any]:
         """Return one of `runs`, with null for an unknown value."""

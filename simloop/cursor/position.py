@@ -119,8 +119,7 @@ class Position:
         for name in Counters.__struct_fields__:
             found = self.recording.index.last_change(Watched(name), self.place + 1)
             changed = None if found is None or found < self.start else found
-            value = getattr(moved.counters, name)
-            counters.append(Counter(name, value, bounds.get(name), changed))
+            counters.append(Counter(name, getattr(moved.counters, name), bounds.get(name), changed))
         return counters
 
     # ------------------------------------------------------------------ the model

@@ -159,8 +159,7 @@ def checked_transition(machine: Machine, run: Run, signal: Signal) -> Transition
     try:
         targets = machine.legal[type(run.state)][type(signal)]
     except KeyError:
-        message = f"{run.state} does not wait for {signal}: please report this"
-        raise IllegalSignal(message) from None
+        raise IllegalSignal(f"{run.state} does not wait for {signal}: please report this") from None
     moved = machine.advance(run, signal)
     if type(moved[0].state) not in targets:
         raise IllegalTransition(run, signal, moved)

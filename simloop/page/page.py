@@ -162,8 +162,7 @@ def columns(recording: RecordedRun, places: Sequence[int], words: Numbered) -> d
 
 
 def _columns_of(line: EntryLine, words: Numbered) -> list[int]:
-    lane = list(Lane).index(line.lane)
-    return [lane, words[line.sign], words[line.words], int(line.is_failure)]
+    return [list(Lane).index(line.lane), words[line.sign], words[line.words], int(line.is_failure)]
 
 
 class ViewRows:

@@ -163,8 +163,7 @@ class _Explorer:
     def find_all(self, wrong: Iterable[rules.Wrong], same: tuple[type, ...] = ()) -> None:
         for node, what, then in wrong:
             if (same or what) not in self.violations:
-                found = RuleViolation(what, self.graph.way_to(node, then))
-                self.violations[same or what] = found
+                self.violations[same or what] = RuleViolation(what, self.graph.way_to(node, then))
 
 
 def arrivals_at(asked: Iterable[Effect], most_steps: int) -> tuple[Signal, ...]:

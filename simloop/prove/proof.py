@@ -60,8 +60,7 @@ class Proof:
     @property
     def holds(self) -> bool:
         """Return whether nothing is violated and every run ends, unless the design is endless."""
-        ends = self.terminates or (self.followed and bool(self.endless))
-        return ends and not self.violations
+        return (self.terminates or (self.followed and bool(self.endless))) and not self.violations
 
 
 @without_collections()

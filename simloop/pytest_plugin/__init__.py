@@ -93,8 +93,7 @@ def pytest_make_collect_report(
 def _needs_key(collector: pytest.Module, report: pytest.CollectReport) -> bool:
     from simloop.wire.api_keys import KEYS  # noqa: PLC0415 - see the module docstring
 
-    lines = str(report.longrepr).splitlines()
-    raised = "\n".join(line for line in lines if line.startswith("E "))
+    raised = "\n".join(line for line in str(report.longrepr).splitlines() if line.startswith("E "))
     if not any(name in raised and name not in os.environ for name in KEYS):
         return False
     source = collector.path.read_text(encoding="utf-8", errors="replace")

@@ -38,8 +38,7 @@ class ScenarioFile(pytest.File):
         def play(simloop_run: Callable[[Path], object]) -> None:
             simloop_run(path)
 
-        name = path.name.removesuffix(SUFFIX)
-        yield ScenarioItem.from_parent(self, name=name, callobj=play)
+        yield ScenarioItem.from_parent(self, name=path.name.removesuffix(SUFFIX), callobj=play)
 
 
 class ScenarioItem(pytest.Function):

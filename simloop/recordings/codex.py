@@ -58,8 +58,7 @@ class _Rollout:
         kind, said = word(item, "type"), text_of(item.get("content"))
         call_id = word(item, "call_id")
         if kind == "reasoning":
-            thought = text_of(items(item, "summary"))
-            self._parts.append({"type": "reasoning", "text": thought})
+            self._parts.append({"type": "reasoning", "text": text_of(items(item, "summary"))})
         elif kind == "message" and word(item, "role") == "assistant":
             self._parts.append(said)
             self._at_ns = at_ns

@@ -19,8 +19,7 @@ def hook_times(paths: Iterable[Path]) -> tuple[HookTimes, int]:
             moment, uuid = time_ns(at(line, "timestamp")), word(line, "uuid")
             at_ns += [] if moment is None else [moment]
             for event, hook, took, is_summary in () if uuid in known else _hooks_in(line):
-                found = summed if is_summary else times
-                found.setdefault((event, hook), []).append(took)
+                (summed if is_summary else times).setdefault((event, hook), []).append(took)
             known |= {uuid} - {""}
         for key, took_ns in summed.items():
             times.setdefault(key, took_ns)

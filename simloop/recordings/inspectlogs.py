@@ -30,8 +30,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
             recording.leave_out("a sample after the first: write it to a log of its own")
         else:
             events = items(sample, "events", "transcript.events")
-            held = [items(sample, "events_data.messages"), events]
-            pool, events = _whole(file, sample, held)
+            pool, events = _whole(file, sample, [items(sample, "events_data.messages"), events])
             told = [each for each in map(mapping, events) if each.get("event") in ("model", "tool")]
             spans = [_span({**each, "input": _input(each, pool)}, recording) for each in told]
     add_spans(recording, spans, _HINT)
@@ -78,8 +77,7 @@ def _whole(file: RecordingFile, sample: Any, given: Any) -> Any:
     data = msgspec.json.encode(given)
     if sum(len(texts.get(found[1], b"")) for found in _MARK.finditer(data)) > MOST_BYTES:
         raise file.fail("its texts are too long when they are in their places")
-    whole = _MARK.sub(lambda found: texts.get(found[1], found[0]), data)
-    return msgspec.json.decode(whole)
+    return msgspec.json.decode(_MARK.sub(lambda found: texts.get(found[1], found[0]), data))
 
 
 def _span(event: Mapping[str, Any], recording: Recording) -> RecordedSpan:

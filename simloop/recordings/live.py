@@ -64,8 +64,7 @@ def record_live(
     found = {key: each for key, each in content(recorded).items() if key in _RECORDED}
     loop = given.get("loop")
     named = {"loop": loop} if isinstance(loop, str) else {}
-    whole = Scenario.model_validate({**content(scenario), **named, **found})
-    return whole, comment, recording
+    return Scenario.model_validate({**content(scenario), **named, **found}), comment, recording
 
 
 class _LiveEndpoint(Endpoint):
@@ -90,8 +89,7 @@ class _LiveEndpoint(Endpoint):
         if not self._is_live(request):
             return super()._open(request, found)
         if len(self._exchanges) >= MOST_REQUESTS:
-            passed = f"the run passed {MOST_REQUESTS} real requests"
-            raise self.port.recorder.keep(runaway(passed))
+            raise self.port.recorder.keep(runaway(f"the run passed {MOST_REQUESTS} real requests"))
         asked = request.method, request.url, request.headers, request.body
         command = f"{shlex.quote(sys.executable)} -m {network.__name__}"
         done, _ = run_real_command(command, msgspec.msgpack.encode(asked))

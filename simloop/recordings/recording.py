@@ -1,6 +1,6 @@
 """The contents of a recording, whatever its format: what was sent, what came back, and when.
 
-A reader makes records in the order of the recording. `scenario.py` makes a scenario of them. What
+A reader makes records in the order of the recording. `scenarios.py` makes a scenario of them. What
 a reader leaves out it counts, with the reason.
 """
 

@@ -222,8 +222,7 @@ def _party(name: str, agent: _Agent) -> dict[str, Any]:
         when["conversation"] = agent.prompts[0].text
     elif agent.system:
         when["system"] = agent.system
-    replies = [call.reply for call in agent.calls]
-    return {"when": when or {"conversation": name}, "replies": replies}
+    return {"when": when or {"conversation": name}, "replies": [call.reply for call in agent.calls]}
 
 
 def _expect(agent: _Agent, others: Mapping[str, _Agent]) -> dict[str, Any]:
@@ -253,8 +252,7 @@ def _history(first: Request | None) -> list[dict[str, Any]]:
         return []
     said = [at for at, one in enumerate(first.messages) if isinstance(one, UserMessage)]
     before = [written(each) for each in first.messages[: said[-1] if said else 0]]
-    given = [PastMessage(**each) for each in before]
-    return [] if unpaired(given) else before
+    return [] if unpaired([PastMessage(**each) for each in before]) else before
 
 
 def _then(prompt: Prompt, wait_ns: int | None) -> Any:

@@ -80,8 +80,7 @@ def _model_call(span: RecordedSpan, dialogue: dialects.Dialogue) -> ModelCall | 
     keys: dict[str, Any] = {}
     if said is not None:
         usual = span.finish or said[1] or exchanges.usual_finish(said[0])
-        finish = "" if is_cut or span.failed else usual
-        keys = exchanges.reply_keys(said[0], finish, span.usage)
+        keys = exchanges.reply_keys(said[0], "" if is_cut or span.failed else usual, span.usage)
     if span.failed and not is_cut:
         keys = failure_keys(span.error, span.message, begun=exchanges.begun_keys(keys))
     came_ns = span.ended_ns if span.first_ns is None else span.first_ns

@@ -94,8 +94,7 @@ class AsyncTest:
         raised, endings = self.simulation.exceptions, self.simulation.endings
         if self._error is None and endings and endings[-1].outcome is Outcome.FAILED:
             return raised[-1].error  # of a task that ended the program, or of a cancellation
-        unseen = (each.error for each in raised if each.where == UNSEEN)
-        return self._error or next(unseen, None)
+        return self._error or next((each.error for each in raised if each.where == UNSEEN), None)
 
     async def _answer(self) -> None:
         try:

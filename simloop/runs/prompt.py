@@ -111,8 +111,7 @@ async def _ending_of(agent: Agent, prompt: str, world: World, code: AgentRecord)
         outcome, limit = (Outcome.ABORTED, "") if aborted else (Outcome.TIMED_OUT, "max_wall_clock")
         return Ending(outcome, limit, outcome.message(), _last_text(record))
     if failure is not None:
-        message = Outcome.FAILED.message(cause=failure)
-        return Ending(Outcome.FAILED, "", message, _last_text(record))
+        return Ending(Outcome.FAILED, "", Outcome.FAILED.message(cause=failure), _last_text(record))
     said = _checked(text)
     return Ending(Outcome.COMPLETED, "", said, said)
 

@@ -131,7 +131,7 @@ class Scripts:
         return [each for unused in places for each in unused]
 
     def unused_lines(self) -> Iterator[str]:
-        return (line.place for line in self._lines if line.is_unused)
+        return (line.place for line in self._lines if line.typed < (line.times or 1))
 
     def add(self, replies: Sequence[Reply]) -> None:
         """Add replies to the end of the script, during the run too."""

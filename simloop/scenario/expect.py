@@ -251,8 +251,7 @@ class Expect(Strict):
         if self.error is not None:
             for field in _AT_AN_OUTCOME:
                 if differs(self, field):
-                    message = f"a run that ends in {self.error} has no outcome to judge"
-                    raise wrong(field, message)
+                    raise wrong(field, f"a run that ends in {self.error} has no outcome to judge")
         return self
 
     def unknown_party(self, parties: Collection[str]) -> tuple[str, str] | None:

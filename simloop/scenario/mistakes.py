@@ -143,8 +143,7 @@ def _fields(model: Any) -> dict[str, Any] | None:
     if not isinstance(model, type):
         return None
     if issubclass(model, BaseModel):
-        fields = model.model_fields.items()
-        return {field.alias or name: field.annotation for name, field in fields}
+        return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
     if dataclasses.is_dataclass(model):
         return {written_name(field.name): field.type for field in dataclasses.fields(model)}
     return None

@@ -76,8 +76,7 @@ class Program(Strict):
     def answer(self, *, is_last: bool) -> ProgramAnswer:
         pieces = self.pieces or [ProgramPiece(stdout=self.stdout, stderr=self.stderr)]
         ignores = [self.ignores] if isinstance(self.ignores, str) else self.ignores
-        once = not is_last and self.stdin is None
-        times = self.times or (1 if once else "always")
+        times = self.times or (1 if not is_last and self.stdin is None else "always")
         return ProgramAnswer(
             pieces=tuple(part for piece in pieces for part in _parts(piece)), takes_ns=self.takes,
             exit=self.exit, signal=SIGNALS.get(self.signal or "", 0), hangs=self.hangs,

@@ -100,8 +100,7 @@ def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
 
 
 def _entries(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDifference:
-    records = (one, other)
-    first, second = (without_line(each[seq]) if seq < len(each) else None for each in records)
+    first, second = (without_line(each[seq]) if seq < len(each) else None for each in (one, other))
     if first is None or second is None or type(first) is not type(second):
         return FieldDifference("kind", "", _whole(first), _whole(second))
     kind = NAME[type(first)]
@@ -151,8 +150,7 @@ def _field(one: Any, other: Any) -> tuple[str, Any, Any]:
             names = dict.fromkeys((*one, *other))
             pairs = [(f".{name}", one.get(name), other.get(name)) for name in names]
         elif isinstance(one, list) and isinstance(other, list):
-            both = enumerate(zip_longest(one, other))
-            pairs = [(f"[{place}]", *pair) for place, pair in both]
+            pairs = [(f"[{place}]", *pair) for place, pair in enumerate(zip_longest(one, other))]
         else:
             pairs = []
         found = next((each for each in pairs if each[1] != each[2]), None)

@@ -74,8 +74,7 @@ class RunSpans:
                 self.agent.start_ns = at_ns
                 self.agent.attributes["gen_ai.input.messages"] = _messages("user", _text(text))
             case entries.Request():
-                sent = self._sent[entry.number]
-                begun = self._calls[entry.number] = _ModelCall(entry, sent)
+                begun = self._calls[entry.number] = _ModelCall(entry, self._sent[entry.number])
                 self.spans.append(begun.span)
             case entries.ToolStarted(name=name):
                 given = {
@@ -86,8 +85,7 @@ class RunSpans:
                 span = OtelSpan(f"execute_tool {name}", INTERNAL, at_ns, given)
                 self._begin("tool", entry.call_id, span)
             case entries.ServiceRequest(method=method):
-                url = f"{entry.service}{entry.path}"
-                given = {"http.request.method": method, "url.full": url}
+                given = {"http.request.method": method, "url.full": f"{entry.service}{entry.path}"}
                 self._begin("service", entry.number, OtelSpan(method, CLIENT, at_ns, given))
             case entries.ProgramStarted(args=args):
                 name = "".join(args[:1]).rpartition("/")[2]

@@ -187,8 +187,7 @@ def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
         most_kept[entry.base] = max(entry.kept, most_kept.get(entry.base, 0))
     read: dict[int, Request] = {}
     for entry in sent:
-        base = read.get(entry.base)
-        request = read_request(entry, base, most_kept.get(entry.number, 0))
+        request = read_request(entry, read.get(entry.base), most_kept.get(entry.number, 0))
         yield read.setdefault(entry.number, request)
 
 

@@ -132,8 +132,7 @@ class Endpoint:
                 raise ConnectionRefused
             message = f"Unknown request URL: {request.method} {request.path}."
             error = {"type": "invalid_request_error", "message": message, "code": "unknown_url"}
-            body = json.dumps({"error": error, "message": message}).encode()
-            return fixed(404, body, _NO_RETRY)
+            return fixed(404, json.dumps({"error": error, "message": message}).encode(), _NO_RETRY)
         course = services.unscripted(*found, request)
         _note_unknown("request", request)
         return course
@@ -171,8 +170,7 @@ class Endpoint:
         )  # fmt: skip
         if self._keep_bodies:
             self.bodies[stream.request.number] = request.body
-        stamp = Stamp(stream.request.number, self._now_s)
-        return ModelCourse(stream, form, read, stamp, request)
+        return ModelCourse(stream, form, read, Stamp(stream.request.number, self._now_s), request)
 
     @property
     def _now_s(self) -> int:

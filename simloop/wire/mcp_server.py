@@ -144,8 +144,7 @@ class _Server:
         else:  # no tool runs
             answer = ToolMessage(call.id, f"Error: tool {name} not found", is_error=True)
             tools.own_tools.end(call, answer.text, is_error=True)
-        content = [{"type": "text", "text": answer.text}]
-        result = {"content": content, "isError": answer.is_error}
+        result = {"content": [{"type": "text", "text": answer.text}], "isError": answer.is_error}
         return self._types.CallToolResult.model_validate(result)
 
     async def _tell_changes(self) -> None:

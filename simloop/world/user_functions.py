@@ -32,6 +32,7 @@ _OURS = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__)
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 _PYTHONS = (os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120 - compared with strings
 # What JavaScript's SDKs and their ports to Python raise when a request is aborted.
+_ABORTS = ("AbortError", "APIUserAbortError")
 
 
 def independent(hook: _Hook) -> _Hook:
@@ -215,7 +216,7 @@ def fault_of(error: BaseException) -> Fault:
     status = getattr(error, "status_code", getattr(error, "status", None))
     if isinstance(status, int):
         return Fault(message, status=status)
-    if type(error).__name__ in ("AbortError", "APIUserAbortError"):
+    if type(error).__name__ in _ABORTS:
         return Fault(message, code="aborted")
     if isinstance(error, TimeoutError):
         return Fault(message, code="timeout")

@@ -46,10 +46,6 @@ class TypedLine(Struct):
         is_left = self.times is None or self.typed < self.times
         return is_left and all(each in screen for each in self.contains)
 
-    @property
-    def is_unused(self) -> bool:
-        return self.typed < (self.times or 1)
-
 
 async def no_turn(**_: bool) -> None:
     """Do nothing: the turn of a port that is in no world."""

@@ -52,8 +52,7 @@ def _endpoint_for(host_and_port: Callable[[], tuple[str, int | None]]) -> Endpoi
     endpoint = current_endpoint()
     network = None if endpoint is None else endpoint.port.loop.network
     # Asked only then: httpx reads them from the address each time.
-    is_own = network is not None and network.serves(*host_and_port())
-    return None if is_own else endpoint
+    return None if network is not None and network.serves(*host_and_port()) else endpoint
 
 
 # The conversions are loaded with the client that needs them.

@@ -101,8 +101,7 @@ class WireTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         request = self._side.feed(bytes(data)) if self._task is None else None
         if request is not None:
-            loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._answer(request))
+            self._task = asyncio.get_running_loop().create_task(self._answer(request))
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))

@@ -14,6 +14,5 @@ def __getattr__(name: str) -> Any:
     """Return `FORMATS`, the classes, loaded on first use: most commands need none."""
     if name != "FORMATS":
         raise AttributeError(name)
-    found = _CLASSES.items()
-    made = (getattr(import_module(f"{__name__}.{file}"), each) for file, each in found)
+    made = (getattr(import_module(f"{__name__}.{file}"), each) for file, each in _CLASSES.items())
     return globals().setdefault(name, tuple(made))

@@ -47,8 +47,7 @@ class Bedrock(replies.WireFormat):
         return [_message(*event) for event in events]
 
     def reply(self, body: JsonObject) -> WireReply:
-        output = payload.object_at(body, "output", "")
-        message = payload.object_at(output, "message", "output")
+        message = payload.object_at(payload.object_at(body, "output", ""), "message", "output")
         counts = payload.object_at(body, "usage", "")
         return WireReply(
             payload.model_message(
@@ -245,8 +244,7 @@ def _delta(block: replies.ReplyBlock, piece: str) -> JsonObject:
 
 def _metadata(finish: values.Finish) -> dict[str, Any]:
     usage, names = finish.usage or values.Usage(), ("inputTokens", "outputTokens", "totalTokens")
-    counts = payload.counts_of(usage, *names)
-    return {"usage": counts, "metrics": {"latencyMs": 1}}
+    return {"usage": payload.counts_of(usage, *names), "metrics": {"latencyMs": 1}}
 
 
 def _event(name: str, /, **data: Any) -> WireEvent:

@@ -56,11 +56,9 @@ class Gemini(replies.WireFormat):
             names = ("usageMetadata", "promptFeedback", "error")
             whole |= {name: event[name] for name in names if name in event}
             for key, candidate in payload.objects_at(event, "candidates"):
-                content = payload.object_at(candidate, "content", key)
-                parts += payload.list_at(content, "parts", key)
+                parts += payload.list_at(payload.object_at(candidate, "content", key), "parts", key)
                 finish = candidate.get("finishReason") or finish
-        candidate = {"content": {"parts": parts}, "finishReason": finish}
-        return {**whole, "candidates": [candidate]}
+        return {**whole, "candidates": [{"content": {"parts": parts}, "finishReason": finish}]}
 
     def reply(self, body: JsonObject) -> WireReply:
         key, candidate = next(payload.objects_at(body, "candidates"), ("candidates", {}))
@@ -275,8 +273,7 @@ class _ContentEncoder(replies.BlockEncoder):
         yield _event(self._ending([{"text": ""}] if self.blocks else []))
 
     def whole(self) -> bytes:
-        blocks = self.blocks
-        parts = [part for block in blocks for part in self._written(block, block.text)]
+        parts = [part for block in self.blocks for part in self._written(block, block.text)]
         return payload.wire_json(self._ending(parts)).encode()
 
     def _ending(self, parts: Sequence[JsonObject]) -> JsonObject:
@@ -288,8 +285,7 @@ class _ContentEncoder(replies.BlockEncoder):
         filtered = finish is not None and finish.reason is values.FinishReason.CONTENT_FILTER
         if filtered and word in _BLOCKS and not self.blocks:
             return {"promptFeedback": {"blockReason": word}, "usageMetadata": counts, **self._head}
-        candidates = [_candidate(parts, word)]
-        return {"candidates": candidates, "usageMetadata": counts, **self._head}
+        return {"candidates": [_candidate(parts, word)], "usageMetadata": counts, **self._head}
 
     def _word(self, finish: values.Finish) -> str:
         calls = self.of_kind("call")

@@ -100,8 +100,7 @@ def _response(request: HttpRequest, name: str, storage: Storage, __: int) -> Jso
 def _input_items(request: HttpRequest, name: str, storage: Storage, __: int) -> JsonObject:
     # With those of the responses before, as in the list that semantic-kernel has recorded.
     _, seen = storage.response(name)
-    named_items = [named(item, f"item_{name}_{at}") for at, item in enumerate(seen)]
-    return _newest(request, named_items)
+    return _newest(request, [named(item, f"item_{name}_{at}") for at, item in enumerate(seen)])
 
 
 def _conversation(request: HttpRequest, name: str, storage: Storage, now_s: int) -> JsonObject:

@@ -273,8 +273,7 @@ class _ResponseEncoder(replies.BlockEncoder):
 
     def _item_event(self, action: str, block: ReplyBlock) -> WireEvent:
         item = self._item(block, is_new=action == "added")
-        name = f"response.output_item.{action}"
-        return self._event(name, output_index=block.index, item=item)
+        return self._event(f"response.output_item.{action}", output_index=block.index, item=item)
 
     def _item_id(self, block: ReplyBlock) -> str:
         return f"{_PREFIXES[block.kind]}_{self._number}_{block.index}"

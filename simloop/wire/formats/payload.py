@@ -35,8 +35,7 @@ def wire_json(value: object) -> str:
     try:
         return _ENCODER.encode(value).decode()
     except UnicodeEncodeError:  # a lone surrogate
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return writable(text)
+        return writable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def refusal(provider: str, why: str, *given: object, key: str = "") -> WrongRequest:

@@ -317,8 +317,7 @@ class WireFormat(ABC):
 
     def headers(self, request: WireRequest, stamp: Stamp) -> Headers:
         """Return the headers of a reply that has not failed."""
-        kind = EVENTS if request.streams else JSON
-        return (("content-type", kind), *self.every(stamp))
+        return (("content-type", EVENTS if request.streams else JSON), *self.every(stamp))
 
     def error(self, failure: values.StreamError, stamp: Stamp) -> HttpReply:
         """Return the HTTP reply that a failed call has in the place of any output.
@@ -339,8 +338,7 @@ class WireFormat(ABC):
 
     def refuse(self, wrong: WrongRequest, stamp: Stamp) -> HttpReply:
         """Return the HTTP reply to a request that cannot be read."""
-        fault = values.Fault(str(wrong), status=wrong.status)
-        return self.error(values.StreamError(fault), stamp)
+        return self.error(values.StreamError(values.Fault(str(wrong), status=wrong.status)), stamp)
 
     @abstractmethod
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:
