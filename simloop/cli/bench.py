@@ -50,17 +50,10 @@ def command() -> None:
 @formats
 @click.pass_context
 def hooks(
-    context: click.Context,
-    *,
-    hooks: tuple[str, ...],
-    session: Path | None,
-    commands: tuple[str, ...],
-    point: str,
-    against: str,
-    max_ns: int | None,
-    fail_on: float | None,
+    context: click.Context, *, hooks: tuple[str, ...], session: Path | None,
+    commands: tuple[str, ...], point: str, against: str, max_ns: int | None, fail_on: float | None,
     output_format: str,
-) -> int:
+) -> int:  # fmt: skip
     """Measure hooks at the four points, in real time per call.
 
     A MODULE:ATTRIBUTE is a hook, or Hooks with several. A function is measured at each point whose

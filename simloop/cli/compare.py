@@ -111,7 +111,6 @@ class Row(Struct, frozen=True):
 
     @property
     def ending(self) -> str:
-        """Return the outcome, or the name of the error in its place, or `cannot`."""
         return "cannot" if self.cannot else self.facts["outcome"] or self.facts["error"] or ""
 
     @property

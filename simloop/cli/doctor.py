@@ -19,7 +19,6 @@ from simloop.errors import ScenarioError, SimloopError
 ANSWERED = Path(__file__).with_name("answered.json")
 """The HTTP clients and the wire formats that a run answers; tests/regenerate.py writes it."""
 
-
 CheckResult: TypeAlias = tuple[bool, str, str]
 """Whether a check has passed, its subject, and what it found, or the remedy."""
 

@@ -33,8 +33,7 @@ def _limit(name: str, least: int) -> Decorator:
 
 
 @click.command("explore")
-@loop_option(
-    "--loop", default="reference", show_default=True,
+@loop_option("--loop", default="reference", show_default=True,
     help="The loop design: a name, a name@version, or module:attribute for one of your own.",
 )  # fmt: skip
 @_limit("max_steps", 1)

@@ -45,64 +45,39 @@ _USUAL_BUDGET_NS = 30 * _NS_PER_S
               help="Search for this much time of the processor; by default 30s.")  # fmt: skip
 @click.option("--runs", type=click.IntRange(1),
               help="Make this many runs, instead of searching for a time.")  # fmt: skip
-@click.option(
-    "--provider",
-    type=click.Choice(["strict", "any"]),
-    help="The provider of your own agent: one that keeps the contract of its API, by default, or "
-    "also one that breaks it, by equal ids or missing finish reasons.",
-)
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63, max_open=True), default=0, show_default=True,
-    help="The seed of the search.",
+@click.option("--provider", type=click.Choice(["strict", "any"]),
+              help="The provider of your own agent: one that keeps the contract of its API, by "
+              "default, or also one that breaks it, by equal ids or missing finish reasons.",
 )  # fmt: skip
-@click.option(
-    "--from", "sources", multiple=True, metavar="PATH|NAME",
-    shell_complete=options.scenarios_and_files,
-    help="Search variations of this scenario, such as one with your agent's tools; may be "
-    "repeated.",
+@click.option("--seed", type=click.IntRange(0, 2**63, max_open=True), default=0, show_default=True,
+              help="The seed of the search.")  # fmt: skip
+@click.option("--from", "sources", multiple=True, metavar="PATH|NAME",
+              shell_complete=options.scenarios_and_files,
+              help="Search variations of this scenario, such as one with your agent's tools; may "
+              "be repeated.")  # fmt: skip
+@click.option("--declare", "declared", metavar="FILE",
+              type=click.Path(path_type=Path, dir_okay=False, exists=True),
+              help="A file of what your agent is meant to do, as `declares` of a scenario: limits, "
+              "retry, mutating, deviations.")  # fmt: skip
+@click.option("--out", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+              help="Shrink each failure, and write it to FOLDER as a scenario file when it is "
+              "found. A repeated command resumes the search from FOLDER/search.jsonl.",
 )  # fmt: skip
-@click.option(
-    "--declare", "declared", metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="A file of what your agent is meant to do, as `declares` of a scenario: limits, retry, "
-    "mutating, deviations.",
-)  # fmt: skip
-@click.option(
-    "--out", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
-    help="Shrink each failure, and write it to FOLDER as a scenario file when it is found. A "
-    "repeated command resumes the search from FOLDER/search.jsonl.",
-)  # fmt: skip
-@click.option(
-    "--jobs", type=click.IntRange(1),
-    help="The number of processes that search; by default 1, and one for each core if the runs of "
-    "your own agent are slow.",
-)  # fmt: skip
-@click.option(
-    "--dask", default="", metavar="ADDRESS",
-    help="Search on the Dask cluster whose scheduler is at ADDRESS; needs the extra `dask`.",
-)  # fmt: skip
-@click.option(
-    "--isolate/--no-isolate", default=None,
-    help="Make each run in a process of its own; by default if that costs less than a third of the "
-    "runs of your own agent.",
-)  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1),
+              help="The number of processes that search; by default 1, and one for each core if "
+              "the runs of your own agent are slow.")  # fmt: skip
+@click.option("--dask", default="", metavar="ADDRESS",
+              help="Search on the Dask cluster whose scheduler is at ADDRESS; needs the extra "
+              "`dask`.")  # fmt: skip
+@click.option("--isolate/--no-isolate", default=None,
+              help="Make each run in a process of its own; by default if that costs less than a "
+              "third of the runs of your own agent.")  # fmt: skip
 @options.formats
 def command(
-    *,
-    loop: str | None,
-    program: str,
-    budget_ns: int | None,
-    provider: str,
-    declared: Path | None,
-    runs: int | None,
-    seed: int,
-    sources: tuple[str, ...],
-    folder: Path | None,
-    jobs: int | None,
-    dask: str,
-    isolate: bool | None,
-    output_format: str,
-) -> int:
+    *, loop: str | None, program: str, budget_ns: int | None, provider: str, declared: Path | None,
+    runs: int | None, seed: int, sources: tuple[str, ...], folder: Path | None, jobs: int | None,
+    dask: str, isolate: bool | None, output_format: str,
+) -> int:  # fmt: skip
     """Search generated worlds for failures of a loop.
 
     A run fails if it violates an invariant (see `simloop invariants`), raises an error, or does not

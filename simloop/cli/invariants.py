@@ -16,11 +16,9 @@ from simloop.scenario.schema import Scenario
 
 @click.command("invariants")
 @invariants_of_ones_own
-@loop_option(
-    "--loop",
+@loop_option("--loop",
     help="Also show the invariants that are not judged for this loop, with the reasons. NAME is a "
-    "design, a version of one, or module:attribute for your own.",
-)
+    "design, a version of one, or module:attribute for your own.")  # fmt: skip
 def command(*, loop: str | None) -> None:
     """List the invariants: the properties that every run must have.
 

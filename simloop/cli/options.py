@@ -36,7 +36,6 @@ class Target(Struct, frozen=True):
     argument: str  # it selected the scenario: its file, a folder, or a name
 
     def scenario(self) -> Scenario:
-        """Read the scenario. Raises ScenarioError."""
         if isinstance(self.file, ScenarioError):
             raise self.file
         return load_scenario(self.file)
@@ -142,8 +141,7 @@ _SEED = click.option("--seed", type=click.IntRange(0, 2**63, max_open=True),
 loop_option = partial(click.option, metavar="NAME",
     shell_complete=lambda _, __, incomplete: _beginning(incomplete, names()))  # fmt: skip
 _LOOP = loop_option("--loop", callback=_known, help=f"{_INSTEAD}.")
-_LOOPS = loop_option(
-    "--loop", "loops", multiple=True, callback=_known_each,
+_LOOPS = loop_option("--loop", "loops", multiple=True, callback=_known_each,
     help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
 )  # fmt: skip
 _JUDGE_AS = loop_option("--judge-as", metavar="DESIGN", default="",
@@ -156,18 +154,13 @@ loop_options = click.option("--option", "loop_options", multiple=True, metavar="
 _ISOLATE = click.option("--isolate", is_flag=True,
     help="Make each run in a process of its own, so that it shares nothing with the others.",
 )  # fmt: skip
-replay_loop = loop_option(
-    "--loop",
-    callback=_known,
+replay_loop = loop_option("--loop", callback=_known,
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
     f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
-)
-
+)  # fmt: skip
 invariants_of_ones_own = click.option("--invariants", multiple=True, metavar="MODULE[:NAME]",
     expose_value=False, callback=_added,
     help="Also judge these invariants of your own; may be repeated.")  # fmt: skip
-
-
 formats = click.option("--format", "output_format", type=click.Choice(["text", "json"]),
     default="text", show_default=True, help="The format of the output.")  # fmt: skip
 
@@ -186,7 +179,6 @@ program_option = click.option("--program", default="", metavar="COMMAND",
 
 
 def _settings(loop: Decorator, command: Command) -> Command:
-
     @wraps(command)
     def with_settings(**values: Any) -> Any:
         program = values.pop("program", "")

@@ -28,9 +28,8 @@ from simloop.trace.timeline import timeline
 
 @click.command("run")
 @scenario_settings
-@click.option(
-    "--trace", "trace_file", metavar="FILE", type=click.Path(path_type=Path),
-    help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
+@click.option("--trace", "trace_file", metavar="FILE", type=click.Path(path_type=Path),
+              help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
 )  # fmt: skip
 @click.option("--update", is_flag=True,
               help="Take the requests of the run into `expect: sent` of its file, and show what "
@@ -46,17 +45,9 @@ from simloop.trace.timeline import timeline
               help="Write a page of the first run that fails in a weather.")  # fmt: skip
 @formats
 def command(
-    *,
-    targets: tuple[str, ...],
-    given: RunOptions,
-    trace_file: Path | None,
-    update: bool,
-    real_hooks: bool,
-    weather: str | None,
-    seeds: int | None,
-    html: Path | None,
-    output_format: str,
-) -> int:
+    *, targets: tuple[str, ...], given: RunOptions, trace_file: Path | None, update: bool,
+    real_hooks: bool, weather: str | None, seeds: int | None, html: Path | None, output_format: str,
+) -> int:  # fmt: skip
     """Run scenarios and check their expectations.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is

@@ -29,9 +29,8 @@ _TRACE = ".jsonl"
 @invariants_of_ones_own
 @click.argument("source", metavar="SCENARIO|TRACE", shell_complete=scenarios_and_files)
 @run_settings
-@click.option(
-    "--out", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the scenario to FILE; by default to NAME.shrunk.simloop.yaml here.",
+@click.option("--out", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write the scenario to FILE; by default to NAME.shrunk.simloop.yaml here.",
 )  # fmt: skip
 @click.option("--seconds", metavar="N", type=click.FloatRange(0, min_open=True),
               default=MAX_SECONDS, show_default=True,

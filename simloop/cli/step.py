@@ -19,9 +19,8 @@ _CRASHED = 3  # Textual has printed the traceback
 @click.command("step")
 @options.invariants_of_ones_own
 @options.run_settings
-@options.loop_option(
-    "--against", help="Show the run beside one of the scenario on this other loop."
-)
+@options.loop_option("--against",
+    help="Show the run beside one of the scenario on this other loop.")  # fmt: skip
 @click.argument("named", metavar="[TRACE|SCENARIO|NAME]", required=False,
                 shell_complete=options.scenarios_and_files)  # fmt: skip
 @click.argument("other", metavar="[OTHER]", required=False,

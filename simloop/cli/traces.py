@@ -34,16 +34,13 @@ _STDOUT = "-"
 
 @click.command("record")
 @options.scenario_settings
-@click.option(
-    "--to", "folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False),
-    help="Write to FOLDER, not beside the scenarios. The command creates the folder if needed.",
-)  # fmt: skip
-@click.option(
-    "--live",
-    is_flag=True,
-    help="Let an agent of your own ask its real provider once, and write what comes into the "
-    "scenario, which has a prompt and no script. Needs --loop, the network, and your keys.",
-)
+@click.option("--to", "folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False),
+              help="Write to FOLDER, not beside the scenarios. The command creates the folder if "
+              "needed.")  # fmt: skip
+@click.option("--live", is_flag=True,
+              help="Let an agent of your own ask its real provider once, and write what comes into "
+              "the scenario, which has a prompt and no script. Needs --loop, the network, and your "
+              "keys.")  # fmt: skip
 @click.option("--services", is_flag=True, help="With --live, let its other requests out too.")
 def record(
     *, targets: tuple[str, ...], given: RunOptions, folder: Path | None, live: bool, services: bool
@@ -194,16 +191,12 @@ def diff(one: Path, other: Path) -> int:
 
 
 @click.command("show")
-@click.option(
-    "--at",
-    metavar="N|TIME",
-    help="Show the facts at entry number N, or at a virtual time such as 5.2s. The default is the "
-    "last entry.",
-)
-@click.option(
-    "--view", "views", type=click.Choice([str(each) for each in FactView]), multiple=True,
-    help="Show this view of the facts; may be repeated. The default with --at is all of them.",
-)  # fmt: skip
+@click.option("--at", metavar="N|TIME",
+              help="Show the facts at entry number N, or at a virtual time such as 5.2s. The "
+              "default is the last entry.")  # fmt: skip
+@click.option("--view", "views", type=click.Choice([str(each) for each in FactView]), multiple=True,
+              help="Show this view of the facts; may be repeated. The default with --at is all of "
+              "them.")  # fmt: skip
 @options.replay_loop
 @click.argument("trace", type=click.Path(path_type=Path))
 def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) -> None:
@@ -231,12 +224,9 @@ def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) 
 
 @click.command("export")
 @click.argument("source", metavar="TRACE|SCENARIO|NAME", shell_complete=options.scenarios_and_files)
-@click.option(
-    "--html",
-    metavar="FILE",
-    help="Write a page for a browser, in one file that loads nothing: the timeline, and the facts "
-    "at each entry.",
-)
+@click.option("--html", metavar="FILE",
+              help="Write a page for a browser, in one file that loads nothing: the timeline, and "
+              "the facts at each entry.")  # fmt: skip
 @click.option("--otel", metavar="[FILE]", is_flag=False, flag_value=_STDOUT,
               help="Write OpenTelemetry spans with GenAI attributes, as OTLP in JSON.")  # fmt: skip
 @click.option("--atif", metavar="FILE", help="Write an ATIF trajectory.")
