@@ -1,7 +1,4 @@
-"""The report of a benchmark of hooks: its JSON and its comparison with limits.
-
-A limit is passed only where the whole interval lies above it.
-"""
+"""The JSON of a benchmark of hooks, and its limits: one is passed by a whole interval alone."""
 
 import platform
 from collections.abc import Iterator

@@ -151,7 +151,6 @@ class ParallelHooks(UserCode, eq=False):
     """Runs stretches of independent hooks at once, and every other hook in its place."""
 
     async def fire(self, point: str, hooks: tuple[UserFunction, ...], given: HookInput) -> None:
-        """Run the hooks of one point. Stops after a hook or a stretch that blocks the call."""
         for independent, stretch in groupby(hooks, attrgetter("is_independent")):
             run = self._at_once if independent else super().fire
             await run(point, tuple(stretch), given)

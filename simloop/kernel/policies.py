@@ -14,7 +14,6 @@ from simloop.messages import AssistantMessage, Message
 
 TokenEstimator = Callable[[str], int]
 
-
 OnHookFailure: TypeAlias = Literal[
     "isolate",  # go on as if it were not there
     "fail-run",  # the run ends: failed

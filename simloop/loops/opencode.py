@@ -32,7 +32,6 @@ _GOES_ON = frozenset({FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.
 _FINISHES = ("tool_calls", "tool-calls", "content_filter", "content-filter")
 _COMPATIBLE = frozenset({"stop", "length", "function_call", *_FINISHES})
 
-
 Steps: TypeAlias = Literal[
     "advise",  # each further request ends with a note, and keeps its tools: the document
     "enforce",  # the last step has the note and no tools, and the run ends after it

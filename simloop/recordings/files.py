@@ -51,7 +51,6 @@ class RecordingFile:
 
     @classmethod
     def read(cls, path: Path) -> "RecordingFile":
-        """Return the file at a path. Raises ScenarioError."""
         return cls(str(path), read_file(path, MOST_BYTES, _TOO_LONG))
 
     @classmethod
@@ -74,7 +73,6 @@ class RecordingFile:
         return ScenarioError(message, path=self.path, line=line or None, hint=hint)
 
     def json(self) -> Any:
-        """Return the file as JSON. Raises ScenarioError."""
         try:
             return msgspec.json.decode(self.data.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

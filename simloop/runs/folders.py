@@ -163,10 +163,7 @@ def can_bind() -> bool:
 
 
 def _bind(folder: Path | None, place: Path) -> None:
-    """Show a folder, or a new one, at `place` to this process alone, which has one thread.
-
-    Raises OSError.
-    """
+    """Show a folder, or a new one, at `place` to this process of one thread. Raises OSError."""
     system = ctypes.CDLL(None, use_errno=True)
     identities = {"uid_map": os.getuid(), "gid_map": os.getgid()}
     _check(system.unshare(_CLONE_NEWUSER | _CLONE_NEWNS))

@@ -294,7 +294,6 @@ def check_loop_exists(loop: str) -> None:
 
 
 def _declared_design(made: Any) -> str:
-    """Return the design that a loop declares as its judge, or an empty text."""
     design = str(getattr(made, "judge_as", ""))
     if design:
         check_loop(design, "judge_as")

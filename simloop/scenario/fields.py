@@ -178,7 +178,6 @@ Duration = Annotated[Nanoseconds, WithJsonSchema(JSON_SCHEMA)]
 WrittenDuration: TypeAlias = Written[Duration, str | Nanoseconds]
 WrittenDurationOrNone: TypeAlias = Written[Duration | None, str | Nanoseconds | None]
 
-
 _LONG, _UNIT, _MOST = 1_000, 32, 50_000_000
 
 

@@ -103,7 +103,7 @@ def _said(model: Any, loc: Loc, error: Any) -> tuple[str, str]:
         return f"the key `{loc[-1]}` is missing", "add it"
     message, hint = wording(error)
     wanted = next(_models_at(model, loc), None) if error["type"] in _MAPPING else None
-    if known := _keys_of(wanted):
+    if known := [*(_fields(wanted) or ())]:
         hint = f"such as {{{known[0]}: ...}}; known here: {', '.join(known)}"
     return message, hint
 
@@ -111,7 +111,7 @@ def _said(model: Any, loc: Loc, error: Any) -> tuple[str, str]:
 def nearest(model: Any, loc: Loc) -> str:
     """Return a hint: the key of `model` nearest to the unknown key at `loc`, or all its keys."""
     models = _models_at(model, loc[:-1])
-    known = list(dict.fromkeys(key for each in models for key in _keys_of(each)))
+    known = list(dict.fromkeys(key for each in models for key in _fields(each) or ()))
     return did_you_mean(str(loc[-1]), known) or f"known here: {', '.join(known)}"
 
 
@@ -133,10 +133,6 @@ def _models_at(model: Any, loc: Loc) -> Iterator[Any]:
         yield model
     elif loc[0] in fields:
         yield from _models_at(fields[str(loc[0])], loc[1:])
-
-
-def _keys_of(model: Any) -> list[str]:
-    return list(_fields(model) or ())
 
 
 def _fields(model: Any) -> dict[str, Any] | None:

@@ -43,8 +43,7 @@ class _Lists(Struct, frozen=True):
     asking_functions: Mapping[str, str]
     """By package, a function that asks as well: urllib3 binds a socket when it is imported."""
     clients: frozenset[str]
-    """SDKs of providers, HTTP clients and what repeats their calls, by the names of their modules.
-    """
+    """SDKs of providers, HTTP clients and what repeats their calls, by their modules."""
 
 
 LISTS = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_Lists)

@@ -228,7 +228,8 @@ class AgentRecord:
         for name, place in self._loop.unfinished_threads():
             if name not in self._earlier_threads:
                 self._record(entries.LeftBehind, "thread", writable(name), writable(place))
-        for name, place in self._loop.unfinished_programs():
+        programs = [] if self._loop.processes is None else [*self._loop.processes.unfinished()]
+        for name, place in programs:
             self._record(entries.LeftBehind, "program", writable(name), writable(place))
         for error in unseen:
             place = writable(place_of_error(error))

@@ -199,7 +199,6 @@ class Script(Struct, eq=False):
     _next: int = 0
 
     def add(self, entries: Iterable[ScriptEntry]) -> None:
-        """Add entries after the others, during the run too."""
         for entry in entries:
             self._entries.append(entry)
             (self._ordered if entry.matches is None else self._rules).append(entry)
@@ -256,10 +255,7 @@ def party_of(parties: Parties, request: Request, model: str, headers: Headers) -
 
 
 class FakeModel:
-    """Plays one script to main requests, one to summary requests, and one to those of each party.
-
-    `requests` holds every request, as sent.
-    """
+    """Plays a script to main requests, one to summary requests, and one to those of each party."""
 
     def __init__(
         self,
@@ -267,7 +263,7 @@ class FakeModel:
         summary: Iterable[ScriptEntry] = (),
         parties: Mapping[str, PartyScript] | None = None,
     ) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[Request] = []  # every one, as sent
         self.parties: Parties = {}
         self._scripts = {  # by purpose and party
             ("main", ""): Script("model", parties=self.parties),

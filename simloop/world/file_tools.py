@@ -35,13 +35,9 @@ def file_tools(files: Files, shell_timeout_ms: int = SHELL_TIMEOUT_MS) -> dict[s
 
 
 def _tool(
-    name: str,
-    function: Callable[..., Any],
-    does: str,
-    *needed: str,
-    may: Iterable[str] = (),
-    timeout_ms: int | None = None,
-) -> Tool:
+    name: str, function: Callable[..., Any], does: str, *needed: str,
+    may: Iterable[str] = (), timeout_ms: int | None = None,
+) -> Tool:  # fmt: skip
     schema = object_schema({name: {"type": "string"} for name in (*needed, *may)}, needed)
     return Tool(function, name=name, description=does, parameters=schema, timeout_ms=timeout_ms)
 

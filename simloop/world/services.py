@@ -244,7 +244,6 @@ class ServicesPort(Struct, eq=False):
             raise self.recorder.keep(runaway(f"{body} passed {MOST_BYTES} bytes"))
 
     def record_whole(self, number: int, reply: HttpReply) -> None:
-        """Record a reply all of whose body is there."""
         body = reply.body.data or b""
         self.count(number, len(body))
         asked = dict(reply.headers).get("retry-after", "")

@@ -192,10 +192,7 @@ def is_of_the_program(error: BaseException, loop: VirtualLoop) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Return the type's name and the message of an exception, never an address.
-
-    Those of the first exception in a group follow.
-    """
+    """Return the type and the message of an exception, and of the first in a group; no address."""
     kind = type(error).__name__
     text = message_of(error)
     first = f": {describe(error.exceptions[0])}" if isinstance(error, BaseExceptionGroup) else ""

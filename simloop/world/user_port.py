@@ -117,7 +117,6 @@ class UserPort:
         self.cancellation.end_run(AbortRequested())
 
     def begin(self, task: asyncio.Task[Any], wall_clock_ms: int | None) -> None:
-        """Begin a run in `task`, which may last for `wall_clock_ms`."""
         self._refused, self._goes_on = 0, False
         self.cancellation.open(task, wall_clock_ms)
 

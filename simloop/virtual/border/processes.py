@@ -48,7 +48,6 @@ _make_handles, _start_child, _communicate, _internal_poll = [
 _RUN = subprocess.run.__code__
 _USUAL = frozenset({None, "utf-8", "UTF-8", "utf8"})  # these are known, as others may not be
 
-
 ProcessScript = Callable[[], Coroutine[Any, Any, int]]
 """Runs a process, by the methods of Process, and returns its exit status."""
 
@@ -259,6 +258,7 @@ class Processes:
             process.at_end.append(tell)
 
     def unfinished(self) -> Iterator[tuple[str, str]]:
+        """Yield the programs that have not ended, each with the place of its start."""
         for each in self.children.values():
             if each.status is None and each.fiber is not None:
                 yield each.args[0], each.fiber.place

@@ -215,12 +215,9 @@ class StandInType(type):
 
 def _class_stand_in(original: type, simulated: Callable[..., Any]) -> StandInType:
     names: dict[str, Any] = {
-        "__doc__": original.__doc__,
-        "__module__": original.__module__,
-        "__class_getitem__": classmethod(GenericAlias),
-        "original": original,
-        "simulated": staticmethod(simulated),
-    }
+        "__doc__": original.__doc__, "__module__": original.__module__, "original": original,
+        "__class_getitem__": classmethod(GenericAlias), "simulated": staticmethod(simulated),
+    }  # fmt: skip
     return StandInType(original.__name__, (), names)
 
 

@@ -340,10 +340,6 @@ class VirtualLoop(ReachingLoop):
         """Return the threads for which Python would wait at exit, each with its place."""
         return [] if self.threads is None else self.threads.left()
 
-    def unfinished_programs(self) -> list[tuple[str, str]]:
-        """Return the programs of this run that have not ended, each with the place of its start."""
-        return [] if self.processes is None else list(self.processes.unfinished())
-
     def report(self, finding: str) -> str:
         """Return a finding with its time, and a line for each task, callback and thread at work."""
         left = self.unfinished()

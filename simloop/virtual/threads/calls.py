@@ -34,10 +34,7 @@ _BLOCKING: set["asyncio.Task[Any]"] = set()
 
 
 async def call_in_thread(function: Callable[[], T], name: str) -> T:
-    """Call `function`, in the context of the caller, in a thread that is its main one.
-
-    Return its result.
-    """
+    """Return what `function` returns, in the caller's context, in a thread that is its main one."""
 
     def start(work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=work, name=name)

@@ -148,7 +148,6 @@ class WireTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Give up the reply."""
         self._is_closing = True
         if self._task is not None and not self._task.done():
             self._task.cancel()

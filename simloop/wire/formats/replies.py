@@ -27,7 +27,6 @@ JSON, EVENTS = "application/json", "text/event-stream; charset=utf-8"
 REFUSAL = "refusal"
 """The finish of a model that refuses: the text of the reply says why."""
 
-
 BlockKind = Literal["reasoning", "text", "call"]
 
 
