@@ -29,17 +29,14 @@ SCHEMA_FILE = "simloop.schema.json"
 
 _WIDTH = 100
 _LONGEST_KEY = 1_000  # YAML reads a longer one only after a `? `
-_ORDER = {
-    name: place
-    for place, name in enumerate((
-        "title", "about", "recorded", "loop", "judge_as", "declares", "bugs", "loops", "seed",
-        "shuffle_ties", "limits", "compaction", "retry", "context", "tool_execution",
-        "hook_isolation", "hook_execution", "clock", "faults", "warn_after", "max_transitions",
-        "max_trace_chars", "abort", "queue", "system_prompt", "history", "prompt", "then",
-        "input", "files", "shell_timeout", "services", "programs", "offline", "absent",
-        "unscripted", "tools", "hooks", "model", "models", "summaries", "expect", "expect_on",
-    ))
-}  # fmt: skip
+_KEYS = (
+    "title", "about", "recorded", "loop", "judge_as", "declares", "bugs", "loops", "seed",
+    "shuffle_ties", "limits", "compaction", "retry", "context", "tool_execution", "hook_isolation",
+    "hook_execution", "clock", "faults", "wire", "warn_after", "max_transitions", "max_trace_chars",
+    "abort", "queue", "system_prompt", "history", "prompt", "then", "input", "files",
+    "shell_timeout", "services", "programs", "offline", "absent", "unscripted", "mcp", "tools",
+    "hooks", "model", "models", "summaries", "expect", "expect_on",
+)  # fmt: skip
 """The order of the keys: the settings, the prompt, the world, the expectations."""
 _SPREAD = frozenset(
     {"queue", "history", "files", "services", "programs", "tools", "hooks", "model", "models",
@@ -81,7 +78,7 @@ def content(scenario: Scenario) -> dict[str, Any]:
         whole = scenario.model_dump(mode="json", exclude_defaults=True, by_alias=True, context=True)
     except (UnicodeEncodeError, PydanticSerializationError):  # of a key, or of an odd value
         raise half_of_a_pair() from None
-    return dict(sorted(whole.items(), key=lambda pair: _ORDER[pair[0]]))
+    return dict(sorted(whole.items(), key=lambda pair: _KEYS.index(pair[0])))
 
 
 def _entry_lines(key: str, value: Any, indent: int) -> list[str]:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from incases import in_cases
 
 from simloop.errors import ScenarioError
+from simloop.scenario import writing
 from simloop.scenario.catalog import bundled_names, find_bundled
 from simloop.scenario.conversation import PastMessage
 from simloop.scenario.expect import Expect
@@ -120,6 +121,18 @@ def test_a_long_text_of_one_part_is_written_as_that_part(text: str, shown: str) 
 def test_a_long_text_has_a_part_and_a_length(say: str) -> None:
     with pytest.raises(ScenarioError, match=r"2:15: model.0.say: must be a text"):
         parse_scenario(f"prompt: Go.\nmodel: [{{say: {say}}}]\n")
+
+
+@pytest.mark.parametrize("key", [f.alias or name for name, f in Scenario.model_fields.items()])
+def test_each_key_of_a_scenario_has_a_place(key: str) -> None:
+    assert key in writing._KEYS
+
+
+def test_the_options_of_a_provider_and_of_an_mcp_server_are_written() -> None:
+    given = {"wire": {"framing": "crlf"}, "mcp": {"lost_calls": [2]}}
+    scenario = Scenario.model_validate({"prompt": "Go.", **given})
+
+    assert parse_scenario(scenario_text(scenario)) == scenario
 
 
 def test_a_scenario_is_written_as_a_person_writes_it() -> None:
