@@ -15,8 +15,9 @@ trials, so they agree on what a failure is. A run fails for one of these reasons
 import asyncio
 import contextlib
 import gc
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Unpack
@@ -49,16 +50,8 @@ FINISHES = "finishes"
 UNLIKE = "differs-from-design"
 EXPECTATION = "expectation"
 
-SENTENCES = {
-    FINISHES: "A run ends: it does not go on and on without anything new.",
-    UNLIKE: "A machine that declares a design decides as that design does.",
-    EXPECTATION: "A run ends as its scenario expects.",
-    "Deadlock": "A run never waits for an event that cannot occur.",
-    "ScenarioError": "A loop passes only valid values to its world.",
-    "BrokenMachine": "A machine raises no error and takes only transitions of its map.",
-    "InternalError": "Simloop raises no internal error.",
-    "ReplayDiverged": "Two runs with the same scenario and seed are equal.",
-}
+SENTENCES: Mapping[str, str] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+"""The properties that failures of these names lack."""
 
 SPLIT = frozenset({
     "accepted-requests", "changes-made-once", "no-mistake-in-the-code", "prompt-and-tools-kept",

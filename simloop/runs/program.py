@@ -41,7 +41,7 @@ from simloop.trace.recorder import Recorder
 from simloop.virtual.border.output import NAMES, Output, write_to
 from simloop.virtual.threads.calls import MainThread
 from simloop.virtual.threads.scheduler import ThreadEnded
-from simloop.wire.api_keys import ADDED
+from simloop.wire.api_keys import ADDED, FIXED, PASSED
 from simloop.world.agent import Ending
 from simloop.world.files import Files
 from simloop.world.world import World
@@ -50,15 +50,6 @@ T = TypeVar("T")
 
 LIMIT_S = 300.0
 
-PASSED = (
-    "PATH", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONWARNINGS", "VIRTUAL_ENV", "SSL_CERT_DIR",
-    "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
-)  # fmt: skip
-"""The variables of the environment that a program gets from that of the command."""
-_FIXED = {
-    "COLUMNS": "80", "LANG": "C.UTF-8", "LINES": "24", "LOGNAME": "user", "SHELL": "/bin/sh",
-    "TERM": "dumb", "TZ": "UTC", "USER": "user",
-}  # fmt: skip
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z_0-9]*=")
 _PROMPT_SENT = "newest-user-message-sent"
@@ -276,7 +267,7 @@ def _begin_process(folder: Path, assigned: Mapping[str, str]) -> None:
     passed = {name: os.environ[name] for name in PASSED if name in os.environ}
     own = {"HOME": home["home"], "TMPDIR": home["tmp"], "PWD": home["work"]}
     os.environ.clear()
-    os.environ.update({**ADDED, **_FIXED, **passed, **own, **assigned})
+    os.environ.update({**ADDED, **FIXED, **passed, **own, **assigned})
     tempfile.tempdir = None
     os.chdir(home["work"])
     with (folder / "output").open("wb") as output, Path(os.devnull).open("rb") as nothing:

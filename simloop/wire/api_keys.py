@@ -18,6 +18,10 @@ KEYS: tuple[str, ...] = tuple(_NAMES["keys"])
 # prices of models in the internet when it is imported.
 ADDED: Mapping[str, str] = dict.fromkeys(KEYS, KEY) | _NAMES["added"]
 """The variables that a run sets where they are not set."""
+PASSED: tuple[str, ...] = tuple(_NAMES["passed"])
+"""The variables that a whole program gets from the environment of the command."""
+FIXED: Mapping[str, str] = _NAMES["fixed"]
+"""Those that it gets the same on each machine."""
 
 
 @contextmanager
