@@ -286,9 +286,6 @@ OF_REPLY = frozenset(
 
 OF_CALLS = frozenset({entries.ToolCall} | {k for k, v in KINDS.items() if v.lane is Lane.TOOLS})
 
-OF_DESIGN = frozenset({entries.Transition, entries.Classified, entries.Notice})
-"""What a loop says of itself: two designs may differ in it and have the same effects."""
-
 TRIGGERS = tuple(NAME[kind] for kind, each in KINDS.items() if each.trigger)
 
 ENGINE_TRIGGERS = tuple(

@@ -16,12 +16,14 @@ from simloop.cursor.keys import FactView
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, words_of
 from simloop.trace.diff import same, without_line
-from simloop.trace.entries import AnyEntry
-from simloop.trace.kinds import OF_DESIGN, kind_of
+from simloop.trace.entries import AnyEntry, Classified, Notice, Transition
+from simloop.trace.kinds import kind_of
 from simloop_tui.session import Session
 
 _MOST_ALIGNED = 2_000
 """Entries after the divergence that are aligned by their words; later ones stand side by side."""
+_OF_DESIGN = frozenset({Transition, Classified, Notice})
+"""What a loop says of itself: two designs may differ in it and have the same effects."""
 
 
 class Pair(NamedTuple):
@@ -58,7 +60,7 @@ def align(left: RecordedRun, right: RecordedRun) -> Alignment:
 
 def _is_effect(one: Sequence[AnyEntry], other: Sequence[AnyEntry], pair: Pair) -> bool:
     sides = ((one, pair.left), (other, pair.right))
-    return any(at is not None and type(run[at]) not in OF_DESIGN for run, at in sides)
+    return any(at is not None and type(run[at]) not in _OF_DESIGN for run, at in sides)
 
 
 def _shared(one: Sequence[AnyEntry], other: Sequence[AnyEntry]) -> int:
