@@ -87,9 +87,7 @@ class _Explorer:
     def _visit(self, node: int, arrivals: tuple[Signal, ...]) -> None:
         """Add the arrows of `node`; add a violation and no arrow where the machine fails."""
         run, arrows = self.graph.runs[node], self.graph.arrows[node]
-        machine, numbers, taken, state = (
-            self._machine, self._numbers, self.taken, type(run.state),
-        )  # fmt: skip
+        machine, numbers, taken, state = self._machine, self._numbers, self.taken, type(run.state)
         for signal in arrivals:
             try:
                 try:

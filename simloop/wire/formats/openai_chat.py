@@ -72,8 +72,7 @@ class OpenAIChat(OpenAIFormat):
         return WireRequest(
             payload.model_of(body), system, messages, tools, streams=bool(body.get("stream")),
             reports_usage=bool(stream_options.get("include_usage")),
-            output=payload.output_of(form, "response_format")
-            or forced,
+            output=payload.output_of(form, "response_format") or forced,
         )  # fmt: skip
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ChatEncoder":

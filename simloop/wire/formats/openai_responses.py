@@ -218,22 +218,18 @@ class _ResponseEncoder(replies.BlockEncoder):
     def __init__(self, form: OpenAIResponses, request: WireRequest, stamp: Stamp) -> None:
         super().__init__(form, request, stamp)
         self._storage = form.storage
-        turn = request.turn if isinstance(request, _ResponsesRequest) else _ALONE
-        self._turn = turn
+        self._turn = turn = request.turn if isinstance(request, _ResponsesRequest) else _ALONE
         self._number = stamp.number
         self._text = _TEXT
         self._events = 0
         self._head: JsonObject = {
             "id": f"resp_{stamp.number}",  # clients tell responses from conversations by `resp_`
-            "object": "response",
-            "created_at": stamp.created_s,
-            "model": request.model,
-            "instructions": request.system_prompt or None,
-            **_SETTINGS,
+            "object": "response", "created_at": stamp.created_s, "model": request.model,
+            "instructions": request.system_prompt or None, **_SETTINGS,
             "previous_response_id": turn.previous or None,
             "conversation": {"id": turn.conversation} if turn.conversation else None,
             "store": turn.is_kept,
-        }
+        }  # fmt: skip
 
     def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:
         if ahead is not None and ahead.raw == REFUSAL:

@@ -204,10 +204,9 @@ def chosen(
 
 def tools_of(body: JsonObject, own: Collection[str | None], schema: str) -> tuple[ToolSpec, ...]:
     """Return the tools of a request: a type in `own` has a schema, others are the provider's."""
-    given = objects_at(body, "tools")
     return tuple(
         tool_spec(one, key, schema) if one.get("type") in own else provider_tool(one, key)
-        for key, one in given
+        for key, one in objects_at(body, "tools")
     )
 
 
