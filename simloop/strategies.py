@@ -217,8 +217,7 @@ def check(
     file.
     """
     given: Any = options
-    rules = Rules(invariants, expectations=False)
-    verdict = trial(Plan(scenario, given), rules, Until.VIOLATION)
+    verdict = trial(Plan(scenario, given), Rules(invariants, expectations=False), Until.VIOLATION)
     if (failure := verdict.failure()) is not None:
         kind = RunawayRun if failure.name == FINISHES else InvariantViolated
         found = f"{failure.name}: {failure.text}\n{failure.sentence}"

@@ -41,8 +41,7 @@ def command(
     """
     found = list(options.targets_of(targets))
     with StatusLine(sys.stderr) as status:
-        each = (_checked(one, given) for one in status.through(found))
-        reports = made(each, given["loop"])
+        reports = made((_checked(one, given) for one in status.through(found)), given["loop"])
         if output_format == "json":
             return print_json(reports)
         width = max(cells(plain(target.name)) for target in found)

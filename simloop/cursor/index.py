@@ -135,8 +135,7 @@ class Index:
             self.changes[watched].append(place)
 
     def _close(self, start: int, place: int) -> None:
-        still = tuple(each for each in self._open[-1][1] if each != start)
-        self._open.append((place, still))
+        self._open.append((place, tuple(each for each in self._open[-1][1] if each != start)))
 
     def _note(self, place: int, kind: type, entry: Any) -> None:
         if kind is entries.Prompt:

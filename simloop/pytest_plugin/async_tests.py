@@ -183,8 +183,7 @@ def _bound(function: Any, instance: object) -> Callable[..., Any]:
         if isinstance(instance, type(function.__self__)):
             return plain.__get__(instance)  # type: ignore[no-any-return]
         return function
-    parameters = [*inspect.signature(function).parameters]
-    if instance is not None and parameters[:1] == ["self"]:
+    if instance is not None and [*inspect.signature(function).parameters][:1] == ["self"]:
         return function.__get__(instance)  # type: ignore[no-any-return]
     return function  # type: ignore[no-any-return]
 

@@ -65,5 +65,4 @@ def played_by(item: pytest.Item) -> "Played":
     """Return the runs of a test so far."""
     from simloop.runs.fixtures import Played  # noqa: PLC0415 - see the docstring of the plugin
 
-    keeps_traces = item.config.getoption("--simloop-trace") != "off"
-    return item.stash.setdefault(PLAYED, Played(keeps_traces))
+    return item.stash.setdefault(PLAYED, Played(item.config.getoption("--simloop-trace") != "off"))

@@ -33,8 +33,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
         for step in items(each, "steps"):
             _read(recording, session, mapping(step))
         session.end()
-        inner = [*map(mapping, items(each, "subagent_trajectories"))]
-        waiting += inner[: _MOST - len(waiting)]
+        waiting += [*map(mapping, items(each, "subagent_trajectories"))][: _MOST - len(waiting)]
 
 
 def _read(recording: Recording, session: RecordedSession, step: Mapping[str, Any]) -> None:

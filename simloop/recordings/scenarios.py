@@ -185,7 +185,6 @@ class _Maker:
         return tools
 
     def _answers_of(self, name: str, main: str) -> list[dict[str, Any]]:
-        """Return the results of a tool in the order of its calls."""
         given = self._answers.get(name, [])
         # A session does not say how the calls of its agents mix: a bundled loop plays the main one.
         own = [answer for party, answer in given if party == main]

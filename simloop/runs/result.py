@@ -284,8 +284,7 @@ def _requests(wanted: Any, record: list[AnyEntry]) -> Iterator[Mismatch]:
         seqs = [entry.seq for entry in sent if name in ("", entry.party)]
         most = count.max if isinstance(count, CountBounds) else count
         seq = seqs[most] if most is not None and len(seqs) > most else None
-        key = f"requests.{name}" if name else "requests"
-        yield from _compared(key, count, len(seqs), seq)
+        yield from _compared(f"requests.{name}" if name else "requests", count, len(seqs), seq)
 
 
 def _sent(

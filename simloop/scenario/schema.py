@@ -131,8 +131,7 @@ class ScriptedTool(Strict):
                 canonical_json(getattr(self, field))
             except (TypeError, ValueError):
                 raise wrong(field, "this is not JSON: it has no NaN and no infinity") from None
-        millisecond_ns = UNITS_NS["ms"]
-        if self.timeout is not None and not (self.timeout and self.timeout % millisecond_ns == 0):
+        if self.timeout is not None and not (self.timeout and self.timeout % UNITS_NS["ms"] == 0):
             raise wrong("timeout", "must be a whole number of milliseconds, and at least 1ms")
         if self.json_schema is not None:
             try:

@@ -95,8 +95,7 @@ class Document(Struct, frozen=True, dict=True):
         # both taken and skipped; the longest path wins, then the one that took its parts first.
         paths: list[Loc] = [()]
         for part in loc:
-            both = (choice for path in paths for choice in ((*path, part), path))
-            tried = dict.fromkeys(both)
+            tried = dict.fromkeys(choice for path in paths for choice in ((*path, part), path))
             paths = [path for path in tried if (path, False) in self.places or not path]
         return max(paths, key=len)
 

@@ -240,8 +240,7 @@ class RecordedStream(Struct, eq=False):
 
     def _check(self, part: Part) -> None:
         cancellation, recorder = self._port.cancellation, self._port.recorder
-        keeps = self.keeps_finish and type(part) is Finish
-        if cancellation.pending is not None and not keeps:
+        if cancellation.pending is not None and not (self.keeps_finish and type(part) is Finish):
             cancellation.check()
         if len(recorder.entries) > recorder.look_at:
             recorder.look()

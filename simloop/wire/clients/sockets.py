@@ -77,8 +77,7 @@ async def connected(endpoint: Endpoint, connector: Any, request: Any, limits: An
     await endpoint.port.turn()
     protocol = connector._factory()  # noqa: SLF001 - so do aiohttp's connectors
     set_s = [each for each in (limits.connect, limits.sock_connect) if each]
-    transport = WireTransport(endpoint, protocol, request, min(set_s, default=None))
-    protocol.connection_made(transport)
+    protocol.connection_made(WireTransport(endpoint, protocol, request, min(set_s, default=None)))
     return protocol
 
 

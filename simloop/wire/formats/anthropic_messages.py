@@ -91,7 +91,6 @@ class AnthropicMessages(replies.WireFormat):
         return {"type": "error", "error": error, "request_id": replies.request_id(number)}
 
     def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
-        """Return the headers of every reply; limits reset at an instant."""
         reset = f"{datetime.fromtimestamp(stamp.created_s + _RESET_S, UTC):%Y-%m-%dT%H:%M:%SZ}"
         limits = self.limits("anthropic-ratelimit-{of}-{field}", reset, failure)
         return (("request-id", replies.request_id(stamp.number)), *limits)

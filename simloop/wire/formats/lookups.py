@@ -81,8 +81,7 @@ def _embeddings(request: HttpRequest, _: Storage, __: int) -> JsonObject:
 def _vector(text: str, count: int) -> list[float]:
     vector = [0.0] * count
     for word in re.findall(r"\w+", text.lower()):
-        digest = sha256(word.encode("utf-8", "replace")).digest()
-        vector[int.from_bytes(digest[:4]) % count] += 1
+        vector[int.from_bytes(sha256(word.encode("utf-8", "replace")).digest()[:4]) % count] += 1
     length = sqrt(sum(each * each for each in vector))
     return [each / length for each in vector] if length else [1.0, *vector[1:]]
 

@@ -42,7 +42,6 @@ class OpenAIFormat(replies.WireFormat):
         return HttpReply(wrong.status, headers, HttpBody(body))
 
     def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
-        """Return the headers of every reply; limits reset after a duration."""
         limits = self.limits("x-ratelimit-{field}-{of}", "1m0s", failure)
         return (("x-request-id", replies.request_id(stamp.number)), *limits)
 
