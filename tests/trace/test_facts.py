@@ -239,6 +239,13 @@ BEFORE: dict[str, tuple[list[Asked | None], list[int]]] = {
          offers([Q, calls("c1"), SEEN], calls("c2")), Asked("b", [R], offers=True)],
         [0, 0, 2, 1, 0],
     ),
+    "also beside another one that is called at once": (
+        [offers([Q], calls("c1")), Asked("b", [R], calls("d1"), offers=True),
+         Asked("b", [R, calls("d1"), SEEN], calls("d2"), offers=True),
+         offers([Q, calls("c1"), SEEN], calls("c2")), Asked("b", [S], offers=True, waits=True),
+         Asked("b", [R], offers=True)],
+        [0, 0, 2, 1, 3, 0],
+    ),
     "so does a try without tools": ([offers([Q], AssistantMessage("")), Asked("a", [Q])], [0, 1]),
     "the oldest of 17 is forgotten": (
         [*[Asked("a", [UserMessage(f"{n}?")], waits=True) for n in range(17)],

@@ -134,7 +134,7 @@ def last_message_role(subject: Subject, entry: Any) -> str:
 @invariant(
     "Each main request contains the prompt of its run or a newer user message.",
     "BUGS.md B10, B12, E9",
-    sees=[entries.Prompt, entries.Queued, MainRequest, entries.Ended],
+    sees=[entries.Prompt, entries.Queued, entries.Request, entries.Ended],
 )
 def newest_user_message_sent(subject: Subject) -> Watch:
     """This holds also after a compaction, and in the first request after any outcome.
@@ -159,11 +159,11 @@ def newest_user_message_sent(subject: Subject) -> Watch:
         elif kind is entries.Ended:
             if lacks and entry.outcome is Outcome.COMPLETED:
                 return lacks
-        else:
+        elif entry.purpose == "main":
             request = facts.request
             assert request is not None
             is_there = any(_holds(request, text, exact=exact) for text in (newest, *waiting))
-            if facts.lacks_tools(request) and not exact:
+            if (facts.is_aside or facts.lacks_tools(request)) and not exact:
                 is_first = is_first and not is_there
                 continue
             asked = {call.id for call in facts.paused}

@@ -8,7 +8,7 @@ messages of that run.
 
 from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
@@ -155,98 +155,105 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
     An agent may shorten a long conversation, so only short ones are judged. Of an agent that has
     prepared its answer with other system prompts, the request for the answer is judged.
     """
-    facts, is_first, completed, answered = subject.facts, False, False, False
-    kept: int | None = None
-    forgot: int | None = None
-    prompts = set[str]()  # those before the newest
-    systems, current = set[str](), set[str]()  # those that prepared an answer, and of this run
-    answering = ""  # that of the request for the newest answer
-    newest_prompt = ""
-    is_of_one = True  # user: this prompt and the one before
+    memory = _Memory(subject)
     while True:
         entry = yield
+        found = ""
         if type(entry) is entries.Ended:
-            completed = entry.outcome is Outcome.COMPLETED
-            answered = answered or completed
-            answering = _answering(facts, entry.text) or answering
-            systems |= current - {answering}
+            found = memory.end(entry)
         elif type(entry) is entries.Restarted:
-            completed = False
+            memory.completed = False
         elif type(entry) is entries.Prompt:
-            is_first, current = True, set()
-            prompts.add(newest_prompt)
-            is_of_one = _speaker(newest_prompt) in ("", _speaker(entry.text))
-            newest_prompt = entry.text
-        elif (request := facts.request) is not None:
-            current.add(request.system_prompt)
-            before, was_first = facts.before, is_first
-            is_first = is_first and request.system_prompt in systems - {answering}
-            if is_first or not was_first or before is None or not is_of_one:
-                continue
-            if facts.previous is not None or _is_long(facts, before, request):
-                continue
-            reply = facts.replies.get(before.number)
-            if reply is not None and len(reply.calls) > _SHORT:
-                continue
-            own = {UserMessage(text) for text in _of_user(request.messages[-1:])}
-            old = {*before.messages} - own
-            if not old:
-                continue
-            answer = reply.text.strip() if reply is not None and is_answer(reply) else None
-            has_answer = answer is not None and _has_said(request, answer)
-            if not old.isdisjoint(request.messages) or has_answer:
-                kept = entry.number
-                if completed and answer is not None and not has_answer:
-                    return f"request {kept} lacks the answer before its prompt: {answer!r:.80}"
-                if completed and (lost := _lost_prompt(before, request, prompts)):
-                    return f"request {kept} lacks an earlier prompt: {lost!r:.80}"
-            elif not _is_quoted(old, request):
-                # What a first prompt left may go with its failure.
-                forgot = entry.number if answered else None
-                if subject.is_instance and completed and answer is not None:
-                    return (
-                        f"request {forgot} has nothing of the conversation before its prompt, "
-                        f"which ended with the answer {answer!r:.80}"
-                    )
-            if kept is not None and forgot is not None:
-                return (
-                    f"request {kept} goes on with the conversation before its prompt, "
-                    f"and request {forgot} has forgotten it"
-                )
-
-
-@of_agents(
-    "An agent that drops a part of its conversation drops the oldest one.",
-    "BUGS.md E4, E9",
-    sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
-)
-def oldest_prompts_dropped(subject: Subject) -> Watch:
-    """Only the prompts of runs that were completed are judged, and no request for a summary.
-
-    A prompt that answers a question about a call may reach the model as the result of the call.
-    """
-    answered: list[str] = []
-    newest, is_sent = "", False
-    while True:
-        entry = yield
-        if type(entry) is entries.Prompt:
-            newest, is_sent = entry.text, False
-        elif type(entry) is entries.Ended and entry.outcome is Outcome.COMPLETED:
-            answered += [newest] if is_sent else []
-        elif type(entry) is not entries.Request:
-            answered = []
+            memory.begin(entry.text)
         elif subject.facts.request is not None:
-            messages = subject.facts.request.messages
-            said = _of_user(messages)
-            is_sent = is_sent or any(newest in text for text in said)
-            if not answered or not said:
-                continue
-            kept = [text for text in answered if text in said]
-            heard = (one.text for one in messages if type(one) is not AssistantMessage)
-            is_lost = not any(answered[-1] in text for text in heard)  # as an answer, too
-            if kept and is_lost and newest in said[-1]:
-                lacks = f"request {entry.number} lacks the prompt {answered[-1]!r:.80}"
-                return f"{lacks}, and has an older one: {kept[0]!r:.80}"
+            found = memory.ask(subject.facts.request)
+        if found:
+            return found
+
+
+class _Lack(NamedTuple):
+    """A request has nothing of the conversation before it: its messages and the last answer."""
+
+    number: int
+    old: Collection[Message]
+    answer: str
+
+
+class _Memory:
+    """What the requests of an agent show of the conversation with its user."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.facts, self.is_instance = subject.facts, subject.is_instance
+        self.completed = self.answered = False  # the run before, and any run
+        self.kept: int | None = None  # requests that go on, and that begin anew
+        self.forgot: int | None = None
+        self.lack: _Lack | None = None  # in this run
+        self.newest = ""
+        self.prompts = set[str]()  # those before the newest
+        self.is_first = False
+        self.is_of_one = True  # user: this prompt and the one before
+        self.systems = set[str]()  # the system prompts of requests that prepare an answer
+        self.current = set[str]()  # those of this run
+        self.answering = ""  # that of the request for the newest answer
+
+    def begin(self, prompt: str) -> None:
+        self.is_first, self.current, self.lack = True, set(), None
+        self.prompts.add(self.newest)
+        self.is_of_one = _speaker(self.newest) in ("", _speaker(prompt))
+        self.newest = prompt
+
+    def end(self, ended: entries.Ended) -> str:
+        lack, was_completed = self.lack, self.completed
+        self.completed = ended.outcome is Outcome.COMPLETED
+        if lack is not None and self.completed:
+            # What a first prompt left may go with its failure.
+            self.forgot = lack.number if self.answered else None
+            if self.is_instance and was_completed and lack.answer:
+                return (
+                    f"request {lack.number} has nothing of the conversation before its prompt, "
+                    f"which ended with the answer {lack.answer!r:.80}"
+                )
+        if self.kept is not None and self.forgot is not None:
+            return (
+                f"request {self.kept} goes on with the conversation before its prompt, "
+                f"and request {self.forgot} has forgotten it"
+            )
+        self.answered = self.answered or self.completed
+        self.answering = _answering(self.facts, ended.text) or self.answering
+        self.systems |= self.current - {self.answering}
+        return ""
+
+    def ask(self, request: SentRequest) -> str:
+        """Return how the first request of a run has lost a part of the conversation."""
+        facts, before, was_first = self.facts, self.facts.before, self.is_first
+        self.current.add(request.system_prompt)
+        if self.lack is not None and _has_some(request, self.lack):
+            self.lack = None  # that request was for something else, such as a summary
+        self.is_first = was_first and request.system_prompt in self.systems - {self.answering}
+        if self.is_first or not was_first or before is None or not self.is_of_one:
+            return ""
+        reply = facts.replies.get(before.number)
+        is_long = _is_long(facts, before, request) or (reply and len(reply.calls) > _SHORT)
+        own = {UserMessage(text) for text in _of_user(request.messages[-1:])}
+        old = {*before.messages} - own
+        if facts.previous is not None or is_long or not old:
+            return ""
+        answer = reply.text.strip() if reply is not None and is_answer(reply) else ""
+        lack = _Lack(request.number, old, answer)
+        if not _has_some(request, lack):
+            self.lack = None if _is_quoted(old, request) else lack
+            return ""
+        self.kept = request.number
+        if self.completed and answer and not _has_said(request, answer):
+            return f"request {request.number} lacks the answer before its prompt: {answer!r:.80}"
+        if self.completed and (lost := _lost_prompt(before, request, self.prompts)):
+            return f"request {request.number} lacks an earlier prompt: {lost!r:.80}"
+        return ""
+
+
+def _has_some(request: SentRequest, lack: _Lack) -> bool:
+    known = not {*lack.old}.isdisjoint(request.messages)
+    return known or (lack.answer != "" and _has_said(request, lack.answer))
 
 
 def _answering(facts: Facts, text: str) -> str:
@@ -286,6 +293,40 @@ def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     asides = facts.asides.intersection(range(before.number, request.number))
     without = facts.lacks_tools(request) or facts.lacks_tools(before)
     return len(before.messages) > _SHORT or without or bool(asides)
+
+
+@of_agents(
+    "An agent that drops a part of its conversation drops the oldest one.",
+    "BUGS.md E4, E9",
+    sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
+)
+def oldest_prompts_dropped(subject: Subject) -> Watch:
+    """Only the prompts of runs that were completed are judged, and no request for a summary.
+
+    A prompt that answers a question about a call may reach the model as the result of the call.
+    """
+    answered: list[str] = []
+    newest, is_sent = "", False
+    while True:
+        entry = yield
+        if type(entry) is entries.Prompt:
+            newest, is_sent = entry.text, False
+        elif type(entry) is entries.Ended and entry.outcome is Outcome.COMPLETED:
+            answered += [newest] if is_sent else []
+        elif type(entry) is not entries.Request:
+            answered = []
+        elif subject.facts.request is not None:
+            messages = subject.facts.request.messages
+            said = _of_user(messages)
+            is_sent = is_sent or any(newest in text for text in said)
+            if not answered or not said:
+                continue
+            kept = [text for text in answered if text in said]
+            heard = (one.text for one in messages if type(one) is not AssistantMessage)
+            is_lost = not any(answered[-1] in text for text in heard)  # as an answer, too
+            if kept and is_lost and newest in said[-1]:
+                lacks = f"request {entry.number} lacks the prompt {answered[-1]!r:.80}"
+                return f"{lacks}, and has an older one: {kept[0]!r:.80}"
 
 
 @of_agents(

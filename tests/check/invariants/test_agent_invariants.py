@@ -386,6 +386,19 @@ def test_a_summary_that_fails_ends_no_run_and_the_last_step_may_have_no_tools(
     assert not run.found(agent_uses_its_limits, Subject(limits=Limits(max_steps=9)))
 
 
+def test_a_request_with_another_system_prompt_is_no_retry() -> None:
+    run = asked().failed(413, retry_after="9").request([GO], system_prompt="Answer.")
+    assert run.found(retry_after_respected) == []
+
+
+def test_an_agent_that_answers_by_a_tool_has_no_answer_in_a_text() -> None:
+    limits = Subject(limits=Limits(max_steps=1))
+    for tools, finds in (["look"], 1), (["look", "final_result"], 0):
+        run = Recording().prompt().request([GO], tools=tools).replied("Yes.")
+        run.ended(FAILED, message="the limit is reached")
+        assert len(run.found(no_failure_after_an_answer, limits)) == finds
+
+
 def test_a_request_of_another_conversation_is_no_retry() -> None:
     run = asked().failed(429, retry_after="9").request([UserMessage("A task.")])
     for each in (retry_after_respected, repeated_retries_wait, no_retry_of_permanent_failure):

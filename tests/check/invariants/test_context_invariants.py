@@ -163,6 +163,25 @@ def test_an_agent_may_shorten_its_context_and_add_words_of_its_own(invariant: In
     assert run.ended(text="I am done.").found(invariant) == []
 
 
+def test_a_summary_of_an_agent_without_tools_may_come_before_the_prompt() -> None:
+    def summed(*messages: Message) -> Recording:
+        run = Recording().prompt().request([GO], tools=[]).replied("Yes.").ended().prompt("And?")
+        run.request([UserMessage("Sum up: Go.")], tools=[]).replied("In short.")
+        return run.request([*messages], tools=[]).replied("No.").ended()
+
+    assert summed(UserMessage("In short."), MORE).found(newest_user_message_sent) == []
+    (found,) = summed(UserMessage("In short.")).found(newest_user_message_sent)
+    assert found == "request 2 does not hold the user's message 'And?'"
+    alone = Recording().prompt().request([MORE], tools=[]).replied("Yes.")
+    assert alone.found(newest_user_message_sent) == []
+    assert alone.ended().found(newest_user_message_sent)
+
+
+def test_a_planner_without_tools_holds_the_prompt_for_its_workers() -> None:
+    run = asked().replied("Yes.").ended().prompt("And?").request([MORE], tools=[]).replied("Plan.")
+    assert run.request([UserMessage("A part.")]).found(newest_user_message_sent) == []
+
+
 def test_an_agent_may_strip_the_name_before_a_prompt() -> None:
     run = Recording().prompt("ann: Go.").request([GO])
     assert run.found(newest_user_message_sent) == []

@@ -1,5 +1,7 @@
 """The invariants on failures that an agent hides, and on what it does in their place."""
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec import Raw
 from recording import Recording, returned, said
@@ -77,10 +79,10 @@ def printed(text: str, exit_status: int, stream: str = "stdout") -> Recording:
     return run
 
 
-def booked(status: int, method: str = "POST") -> Recording:
+def booked(status: int, method: str = "POST", keys: Sequence[str] = ("", "")) -> Recording:
     run = asked().replied("", "a")
-    for number in (1, 2):
-        run.add(entries.ServiceRequest, number, "https://b.example", method, "/b", "{}")
+    for number, key in enumerate(keys, 1):
+        run.add(entries.ServiceRequest, number, "https://b.example", method, "/b", "{}", key)
         run.add(entries.ServiceReply, number, status)
     return run
 
@@ -194,6 +196,15 @@ def delegated(text: str, end: FinishReason | None, told: str) -> Recording:
     run.request([UserMessage("Is Oslo well?")], system_prompt="You judge.", tools=()).text(text)
     run = run.failed(503) if end is None else run.finish(end)
     return run.request([GO, AssistantMessage("", (call,)), returned("a", told)])
+
+
+def beside_a_worker() -> Recording:
+    """Two workers are asked at once, about the same; the second one fails."""
+    call = ToolCall("a", "look", '{"at": "Oslo"}')
+    run = asked().request([UserMessage("Is Oslo big?")], system_prompt="You judge.").failed(408)
+    run.add(entries.ToolCall, 1, "a", "look", call.arguments)
+    run.add(entries.Finish, 1, FinishReason.TOOL_CALLS, "")
+    return run.request([GO, AssistantMessage("", (call,)), returned("a", "It is allowed")])
 
 
 def lost() -> Recording:
@@ -313,7 +324,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (no_failure_in_place_of_the_history,
      summed([FAILED, *SUMMED[1:5]], fails=True).request([FAILED, *SUMMED[1:]], tools=[]).failed(503)
      .request([FAILED, GO]), "request 6 has 'Before: error 503' for its history"),
-    (conversation_kept_between_prompts, again(), "request 2 has nothing of the conversation"),
+    (conversation_kept_between_prompts, again().replied("Done.").ended(),
+     "request 2 has nothing of the conversation"),
 ]  # fmt: skip
 
 
@@ -352,6 +364,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failed_agents_told, delegated("It is allowed", FinishReason.STOP, "It is allowed")),
     (failed_agents_told, delegated("It is", FinishReason.LENGTH, "Error: it was cut off")),
     (failed_agents_told, delegated("", None, "Is Oslo well?")),
+    (failed_agents_told, beside_a_worker()),
+    (refused_changes_not_repeated, booked(404, keys=("k", "l"))),
     (sent_result_matches_tool_result, sent(looked("seen"), "I have seen it")),
     (services_not_pressed, pressed(0, 0)),
     (services_not_pressed, pressed(0, 1, 0, 0)),

@@ -58,14 +58,15 @@ BAD: list[tuple[Invariant, Recording, str]] = [
      "'One?' was taken from the queue, and request 2 lacks it"),
     (conversation_kept_between_prompts,
      asked().replied("Yes.").ended().prompt("Next.").request([GO, YES, NEXT]).failed()
-     .ended(Outcome.FAILED).prompt("Last.").request([LAST]), "and request 3 has forgotten it"),
+     .ended(Outcome.FAILED).prompt("Last.").request([LAST]).replied("Yes.").ended(),
+     "and request 3 has forgotten it"),
     (conversation_kept_between_prompts,
      answered().request([GO, YES, NEXT]).replied("No.").ended().prompt("Last.")
      .request([NEXT, said("No."), LAST]), "request 3 lacks an earlier prompt: 'Go.'"),
     (conversation_kept_between_prompts,
      asked().replied("", "a").ended().prompt("Next.")
      .request([GO, said("", "a"), returned("a"), NEXT]).failed().ended(Outcome.FAILED)
-     .prompt("Last.").request([LAST]), "and request 3 has forgotten it"),
+     .prompt("Last.").request([LAST]).replied("Yes.").ended(), "and request 3 has forgotten it"),
 ]  # fmt: skip
 
 
@@ -89,13 +90,48 @@ def test_the_request_for_the_answer_has_the_conversation_not_those_before_it() -
     assert asks(first).found(conversation_kept_between_prompts, instance)
 
 
+def kept(run: Recording) -> list[str]:
+    return run.found(conversation_kept_between_prompts, Subject(is_instance=True))
+
+
+def test_a_critic_behind_the_answer_and_a_summary_before_it_need_no_conversation() -> None:
+    def critic(run: Recording) -> Recording:
+        return run.request([UserMessage("A letter.")], system_prompt="Judge.").replied("Fine.")
+
+    run = critic(asked().replied("Yes.")).ended(text="Yes.").prompt("Next.")
+    assert kept(critic(run.request([GO, YES, NEXT]).replied("No.")).ended(text="No.")) == []
+    run, said_so_far = asked().replied("Yes.").ended(text="Yes."), list[Message]([GO, YES])
+    for text in ("Next.", "More.", "Last."):
+        run.prompt(text).request([UserMessage("Sum up.")], system_prompt="Sum up.").replied("So.")
+        said_so_far += [UserMessage(text)]
+        run.request(said_so_far).replied("Yes.").ended(text="Yes.")
+        said_so_far += [YES]
+    assert kept(run) == []
+
+
+def test_a_prompt_of_a_function_goes_on_with_its_own_requests() -> None:
+    run = asked().replied("Yes.").ended(text="Yes.")
+    for prompt in (NEXT, LAST):
+        run.prompt(prompt.text).request([prompt], system_prompt="Sort.").replied("", "a")
+        run.request([prompt, said("", "a"), returned("a")], system_prompt="Answer.").replied("Yes.")
+        run.ended(text="Yes.")
+    assert run.found(conversation_kept_between_prompts) == []
+
+
+def test_a_prompt_may_reach_the_model_as_the_result_of_a_call() -> None:
+    run = asked().replied("", "a").ended(text="Look?").prompt("yes")
+    allowed: list[Message] = [GO, said("", "a"), returned("a", "seen")]
+    run.request(allowed).replied("Done.").ended(text="Done.").prompt("Last.")
+    assert run.request([*allowed, said("Done."), LAST]).found(oldest_prompts_dropped) == []
+
+
 @pytest.mark.parametrize(("name", "found"), [("ann", 1), ("bob", 0)])
 def test_each_user_whose_name_is_before_the_prompt_has_a_conversation(
     name: str, found: int
 ) -> None:
     first, second = "ann: Go.", f"{name}: Next."
     run = Recording().prompt(first).request([UserMessage(first)]).replied("Yes.").ended(text="Yes.")
-    run.prompt(second).request([UserMessage(second)])
+    run.prompt(second).request([UserMessage(second)]).replied("No.").ended(text="No.")
     judged = run.found(conversation_kept_between_prompts, Subject(is_instance=True))
     assert len(judged) == found
 
