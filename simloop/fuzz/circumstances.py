@@ -101,9 +101,9 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         return is_kept and (abilities.bounds_streams or not each.stalls)
 
     kinds = (
-        _failures(), _cuts(offer), _calls(offer, abilities), _tools(base, offer), _user(),
-        _answers(offer), _later(base, offer, abilities), _people(offer), _services(base),
-        _others(base, offer), _limits(offer, abilities.limits),
+        _failures(), _cuts(offer), _calls(offer, abilities), _tools(base, offer),
+        _user(base, offer), _answers(offer), _later(base, offer, abilities), _people(offer),
+        _services(base), _others(base, offer), _limits(offer, abilities.limits),
     )  # fmt: skip
     ordered = [
         sorted(filter(can_come, kind), key=lambda each: not each.name.startswith(_FIRST))
@@ -462,7 +462,7 @@ def _answering(name: str, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int]
 _PHASES = ("request", "part", "text-delta", "tool-call", "finish", "tool-started", "tool-result")
 
 
-def _user() -> Iterator[Circumstance]:
+def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("a further prompt", _further)
     for nth, phase in product((1, 2), _PHASES):
         yield Circumstance(f"abort after {phase} {nth}", _stopped(after=phase, nth=nth))
@@ -479,9 +479,10 @@ def _user() -> Iterator[Circumstance]:
     halt = _both(_in_second(), _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
     yield Circumstance("the second prompt is answered", _in_second())
-    for what, summary in _SUMMARIES.items():
+    asks = offer.first or base.models  # else a summary is asked for as an answer is
+    for what, summary in _SUMMARIES.items() if asks else [("", _WHOLE)]:
         yield Circumstance(f"a long conversation{what}", _long(summary))
-    yield Circumstance("many prompts", _many)
+        yield Circumstance(f"many prompts{what}", _many(summary))
     for phase in ("request", "tool-started", "finish"):
         yield Circumstance(f"a message after {phase}", _told(phase))
     two = _both(_told("request"), _told("request"))
@@ -534,11 +535,12 @@ def _in_second(**keys: Any) -> Callable[[WorldDraft, int], None]:
 
 
 _FULL = TokenUsage(input=180_000, output=9_000)
+_WHOLE = {"say": "In short."}
 _SUMMARIES: Mapping[str, Mapping[str, Any]] = {
     ", a summary that fails": {"http": {"status": 500}},
     ", an empty summary": {"finish": "stop"},
     ", a summary that is cut off": {"say": "The user has ask", "finish": "length"},
-    "": {"say": "In short."},
+    "": _WHOLE,
 }
 
 
@@ -547,36 +549,44 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
 
     An agent asks for a summary without its tools.
     """
-    is_whole = keys.keys() == {"say"}
 
     def act(draft: WorldDraft, _: int) -> None:
         calls: Any = (
             {"call": [draft.offer.call(n, n) for n in range(12)]} if draft.offer.first else {}
         )
         draft.insert(0, Reply(say=["some words " * 3_000], **calls, usage=_FULL, times=2))
-        if calls and not draft.offer.answers:
-            first = [Reply(when=When(tools=[]), say="At first.", times=1)] if is_whole else []
-            draft.rules += [*first, Reply(when=When(tools=[]), **keys, times="always")]
-        if not is_whole:
-            said_by_all = {"replies": [Reply(**keys, times="always")]}
-            parties = draft.get("models").items()
-            draft.keys["models"] = {
-                name: each.model_copy(update=said_by_all) for name, each in parties
-            }
+        _summed(draft, keys)
         said = [Then(say=each * 3_000) for each in ("first words ", "second words ")]
         draft.keys["then"] = _then(draft, *said, FURTHER)
 
     return act
 
 
-def _many(draft: WorldDraft, _: int) -> None:
+def _many(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
     """Prompt so often that an agent that keeps the newest messages drops others, of any kind."""
-    end = draft.reply(len(draft.replies))
-    for number in range(_PROMPTS if draft.offer.first else 0):  # of unequal lengths
-        calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
-        draft.replies += [*[Reply(call=calls)] * (number % 3), end]
-    more = [f"Prompt {number}." for number in range(2, _PROMPTS + 2)]
-    draft.keys["then"] = [*draft.get("then"), *more]
+
+    def act(draft: WorldDraft, _: int) -> None:
+        end = draft.reply(len(draft.replies))
+        for number in range(_PROMPTS if draft.offer.first else 0):  # of unequal lengths
+            calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
+            draft.replies += [*[Reply(call=calls)] * (number % 3), end]
+        _summed(draft, keys)
+        more = [f"Prompt {number}." for number in range(2, _PROMPTS + 2)]
+        draft.keys["then"] = [*draft.get("then"), *more]
+
+    return act
+
+
+def _summed(draft: WorldDraft, keys: Mapping[str, Any]) -> None:
+    """Answer each request for a summary so: an agent asks for it without its tools."""
+    if draft.offer.first and not draft.offer.answers:
+        is_whole = keys.keys() == {"say"}
+        first = [Reply(when=When(tools=[]), say="At first.", times=1)] if is_whole else []
+        draft.rules += [*first, Reply(when=When(tools=[]), **keys, times="always")]
+    if keys.keys() != {"say"}:
+        said_by_all = {"replies": [Reply(**keys, times="always")]}
+        parties = draft.get("models").items()
+        draft.keys["models"] = {name: each.model_copy(update=said_by_all) for name, each in parties}
 
 
 def _told(phase: str) -> Callable[[WorldDraft, int], None]:

@@ -146,6 +146,7 @@ _ELSEWHERE_DIFFERS = (
     "module was imported"
 )
 _SENT = "request #"
+_USERS = 5
 """A difference of two runs that the model sees."""
 _SLOW_S = 0.5
 
@@ -308,7 +309,7 @@ class Search:
         record = verdict.entries
         failures, found = verdict.every_failure(), list[FoundFailure]()
         if self.number == 1:
-            found += self._unlike() if self._course is None else self._carries_over(world)
+            found += self._unlike() if self._course is None else self._carries_over(world, record)
         if record:
             self.virtual_ns += record[-1].at_ns
         if not failures and self.number % _TWICE == 0:
@@ -329,7 +330,7 @@ class Search:
             if new is not None:
                 new.reproduced = self._fails_alone(world, new.name)
                 if not new.reproduced and self._course is not None:
-                    both = _of_two_users(world, record)
+                    both = _of_users(world, record, 2, restart=True)
                     if self._fails_alone(both, new.name):
                         new.scenario, new.reproduced = both, True
                 found.append(new)
@@ -356,19 +357,18 @@ class Search:
             return []
         return self._new(Failure.named(UNLIKE, what), _with_limits_of(self.loop, {}), self.number)
 
-    def _carries_over(self, world: Scenario) -> list[FoundFailure]:
+    def _carries_over(self, world: Scenario, record: Iterable[AnyEntry]) -> list[FoundFailure]:
         """Play the course of an agent twice in a new process: two users must not meet.
 
-        An agent may keep what no request shows, such as a cache or the time of its last call.
+        Then play it several times twice, for what is used up. An agent may keep what no request
+        shows, such as a cache or the time of its last call.
         """
-        name = ReplayDiverged.__name__
-        failure = None if self.isolates else self.alone(world, name)
-        if failure is None or failure.name != name or _SENT not in failure.text:
-            return []
-        before = next((line for line in failure.text.splitlines() if line.strip()[:2] == "- "), "")
-        if ", kind:" in failure.text and _SENT not in before:  # what it keeps is not asked for
-            return []
-        return self._new(failure, world, 1, reproduced=True)
+        longer = _of_users(world, record, _USERS, restart=False)
+        for each in () if self.isolates else (world, longer):
+            failure = self.alone(each, ReplayDiverged.__name__)
+            if failure is not None and _is_shown(failure):
+                return self._new(failure, each, 1, reproduced=True)
+        return []
 
     def _new(
         self, failure: Failure, world: Scenario, run: int, *, reproduced: bool | None = None
@@ -419,15 +419,28 @@ class Search:
         return failure_alone(plan.by_itself(), name, alone=self._course is not None, twice=twice)
 
 
-def _of_two_users(world: Scenario, record: Iterable[AnyEntry]) -> Scenario:
-    """Return a world played twice in a process: an agent may keep something of the first time."""
+def _is_shown(failure: Failure) -> bool:
+    """Return whether two runs differ in what the model is asked, or in how they end."""
+    if failure.name != ReplayDiverged.__name__:
+        return False
+    lines = failure.text.splitlines()
+    first = next((line for line in lines if line.strip()[:2] == "- "), "")
+    said = ", ended.", f"told something else in {_SENT}"
+    return _SENT in first or any(each in failure.text for each in said)
+
+
+def _of_users(
+    world: Scenario, record: Iterable[AnyEntry], times: int, *, restart: bool
+) -> Scenario:
+    """Return a world played several times in a process: an agent may keep something of a time."""
     rules = [each for each in world.model if each.when is not None]
     *course, last = (each for each in world.model if each.when is None)
     used = sum(type(entry) is Request and entry.purpose == "main" for entry in record)
     more = used - sum(each.times if isinstance(each.times, int) else 1 for each in course)
     end = [last.model_copy(update={"times": more})] if more > 0 else []
-    then = [*world.then, Then(say=world.prompt, restart=True), *world.then]
-    replies = [*rules, *course, *end, *course, last]
+    then = [Then(say=world.prompt, restart=restart), *world.then] * (times - 1)
+    then = [*world.then, *then]
+    replies = [*rules, *[*course, *end] * (times - 1), *course, last]
     return world.model_copy(update={"model": replies, "then": then})
 
 

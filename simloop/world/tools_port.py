@@ -149,7 +149,8 @@ class OwnTools(msgspec.Struct, eq=False):
         self._read()
         named = [call for call in self._open if call.name == name]
         whole = [call for call in named if call.request not in self._broken]
-        asked = [call for call in whole if name in (self._offered[call.request] or (name,))]
+        known = () if any(self._offered.values()) else (name,)  # it may describe them elsewhere
+        asked = [call for call in whole if name in (self._offered[call.request] or known)]
         asked = asked or [call for call in named if call.request == named[-1].request]
         value = json_value(arguments, arguments)
         equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]

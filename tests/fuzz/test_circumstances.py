@@ -341,6 +341,17 @@ def test_a_reply_breaks_amid_the_answer_wherever_the_place_is(where: int) -> Non
     assert [bool(reply.lost) for reply in made.model] == [*[False] * len(offer.course), True, False]
 
 
+def test_summaries_fail_also_amid_many_prompts() -> None:
+    offer = offered(native)
+    found = {each.name: each for each in of(native, GO, offer)}
+    for what, status in (("", None), (", a summary that fails", 500)):
+        made = world(found[f"many prompts{what}"], GO, offer)
+        summary = next(each for each in made.model if each.times == "always")
+        assert summary.when is not None
+        assert (summary.when.tools, summary.http and summary.http.status) == ([], status)
+        assert len(made.then) == 12
+
+
 def test_a_failure_comes_before_each_reply_and_a_deadline_is_passed_by_slow_ones() -> None:
     offer, limits = (
         offered(native),

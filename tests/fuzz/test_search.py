@@ -9,7 +9,7 @@ from oracle.machines import limits_enforced
 from simloop import Program, Reply, Route, Scenario, ScenarioError, UserMessage, World
 from simloop.check.invariants.agents import agent_respects_its_limits
 from simloop.check.trial import Failure
-from simloop.fuzz.search import FoundFailures, Group, Search
+from simloop.fuzz.search import FoundFailures, Group, Search, _is_shown
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import ModelFailed, Signal
@@ -253,6 +253,34 @@ def test_what_an_agent_keeps_for_the_next_user_becomes_a_world_of_two_users() ->
     assert then == Then(say=found.scenario.prompt, restart=True)
     alone = found.scenario.model_copy(update={"then": []})
     assert search.alone(alone, "adjacent-results") is None
+
+
+def test_what_several_users_use_up_is_found_with_so_many() -> None:
+    searching._seen.clear()
+    (found,) = Search("searching:tires").run(runs=1)
+    assert (found.name, found.reproduced) == ("ReplayDiverged", True)
+    assert len(found.scenario.then) == 4
+
+
+DIFFERS = "two runs differ\nthe first difference is in entry 2, {}:\n  - first run   {}\n{}"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (DIFFERS.format("kind", "note POST /v1/embeddings", "  + second run  request #1"), False),
+        (DIFFERS.format("kind", "request #2: 3 messages", "  + second run  failed"), True),
+        (DIFFERS.format("request.added", "request #1: 1 message", ""), True),
+        (DIFFERS.format("ended.text", "Yes.", ""), True),
+        (DIFFERS.format("sleep.duration", "3s", ""), False),
+        (DIFFERS.format("kind", "note", "the model is told something else in request #2"), True),
+    ],
+)
+def test_what_an_agent_keeps_counts_if_the_model_or_the_user_can_see_it(
+    text: str, *, shown: bool
+) -> None:
+    assert _is_shown(Failure.named("ReplayDiverged", text)) is shown
+    assert not _is_shown(Failure.named("finishes", text))
 
 
 def test_a_search_counts_the_tools_services_and_programs_that_its_runs_reach() -> None:

@@ -89,6 +89,13 @@ async def counts(prompt: str, world: World) -> str:
 
 
 @plain
+async def tires(prompt: str, world: World) -> str:
+    """It looks for four users, and for nobody after them."""
+    _seen.append(prompt)
+    return await asks(prompt if len(_seen) < 5 else f"{prompt} I am tired.", world)
+
+
+@plain
 async def stores(prompt: str, world: World) -> str:
     """It believes that it knows where it stores its files."""
     assert folder().name == "simloop-run"

@@ -84,6 +84,14 @@ def test_a_run_is_that_of_a_call_whose_request_offered_the_tool() -> None:
     result = play(agent, Reply(call={"shout": {"word": "a"}}, times=2))
     assert started(result) == [("call-2", "shout", '{"word":"a"}')]
 
+    async def sums_up(_: str, world: World) -> None:
+        for tools in ([], [ToolSpec("shout", "", Raw(b"{}"))]):
+            await world.model.reply([UserMessage("Hi")], tools=tools)
+        shout("a")
+
+    result = play(sums_up, Reply(call={"shout": {"word": "a"}}, times=2))
+    assert started(result) == [("call-2", "shout", '{"word":"a"}')]
+
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_the_context_that_a_framework_adds_is_no_argument(*, shown: bool) -> None:

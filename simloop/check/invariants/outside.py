@@ -52,6 +52,7 @@ _ABSENT = re.compile(
     r"no (?!answer|repl|respon|connect|confirm|access|succ)\w+)"
 )
 """Words for what is not there, which tell nothing of a service that did not answer."""
+_KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
 _OF_TIMEOUTS = (
     "timeout", "in time", "timed", "too long", "too slow", "not end", "not finish", "gave up",
 )  # fmt: skip
@@ -107,14 +108,17 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
                 uncertain.append(first)
         elif is_change(subject, entry):
             sent[entry.number] = entry
-            alike = [first for first in uncertain if _what(first)[1:] == _what(entry)[1:]]
-            # No other service knows the key.
-            tries = {_key(each) if each.service == entry.service else 0 for each in alike}
-            replies = subject.facts.last_replies()
-            calls = Counter(call.name for reply in replies for call in reply.calls)
-            if _key(entry) not in tries and len(tries) >= max(calls.values(), default=1):
-                what = f"{entry.method} {entry.service}{entry.path}"
-                return f"{what} is sent again as request {entry.number} to a service"
+            asked = [call for reply in subject.facts.last_replies() for call in reply.calls]
+            given = "".join(call.arguments for call in asked)
+            what, key = _made(entry, given)
+            alike = [each for each in uncertain if _made(each, given)[0] == what]
+            known = [each for each in alike if each.service == entry.service]
+            tries = {_made(each, given)[1] for each in known}
+            tries |= {0} if len(known) < len(alike) else set()  # no other service knows the key
+            calls = Counter(call.name for call in asked)
+            if key not in tries and len(tries) >= max(calls.values(), default=1):
+                made = f"{entry.method} {entry.service}{entry.path}"
+                return f"{made} is sent again as request {entry.number} to a service"
 
 
 @of_agents(
@@ -252,8 +256,18 @@ def _is_of_sql(message: ToolMessage | None) -> bool:
     return "unrecognized token" in text or ('near "' in text and "syntax error" in text)
 
 
-def _key(request: ServiceRequest) -> str | int:
-    return request.once or request.number
+def _made(request: ServiceRequest, given: str) -> tuple[tuple[str, str, str], str | int]:
+    """Return what a request changes, and its key, in a header or in the body, or its number.
+
+    A key in the body is a UUID that the model has not `given`.
+    """
+    keys, rest = list[str](), request.body
+    for each in _KEYS.findall(request.body):
+        if each not in given:
+            keys.append(each)
+            rest = rest.replace(each, "")
+    key = request.once or " ".join(keys) or request.number
+    return (request.method, request.path, rest), key
 
 
 def _what(request: ServiceRequest) -> tuple[str, str, str, str]:

@@ -321,7 +321,7 @@ def oldest_prompts_dropped(subject: Subject) -> Watch:
             is_sent = is_sent or any(newest in text for text in said)
             if not answered or not said:
                 continue
-            kept = [text for text in answered if text in said]
+            kept = [text for text in answered if text in said and text != newest]
             heard = (one.text for one in messages if type(one) is not AssistantMessage)
             is_lost = not any(answered[-1] in text for text in heard)  # as an answer, too
             if kept and is_lost and newest in said[-1]:

@@ -459,6 +459,29 @@ def test_a_program_that_changes_the_world_does_not_start_for_a_reply_that_was_cu
     assert not run.found(no_changes_for_broken_replies, Subject(mutating={"make"}))
 
 
+ONE, OTHER = (f"{n}b0f4c1e-5a5e-4c3b-9d0a-1f2e3d4c5b6a" for n in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "given", "finds"),
+    [
+        (ONE, OTHER, "", 1),
+        (ONE, ONE, "", 0),
+        (ONE, ONE, ONE, 1),
+        ("k", "k", "", 1),
+        ("k", "l", "", 0),
+    ],
+)
+def test_a_key_in_the_body_is_as_one_in_a_header(
+    first: str, second: str, given: str, finds: int
+) -> None:
+    run = asked().call("a", f'{{"id": "{given}"}}', "pay").finish(FinishReason.TOOL_CALLS)
+    run.add(entries.ServiceRequest, 1, BANK, "POST", "/b", f'{{"key": "{first}"}}')
+    run.add(entries.ServiceReply, 1, 0, "", "timed-out")
+    run.add(entries.ServiceRequest, 2, BANK, "POST", "/b", f'{{"key": "{second}"}}')
+    assert len(run.found(uncertain_changes_not_repeated, PAYS)) == finds
+
+
 def test_a_tool_that_changes_the_world_changes_its_services() -> None:
     """The service itself need not be declared."""
     run = ordered_once().add(entries.ServiceReply, 1, 0, "", "lost")

@@ -90,6 +90,13 @@ def test_the_request_for_the_answer_has_the_conversation_not_those_before_it() -
     assert asks(first).found(conversation_kept_between_prompts, instance)
 
 
+def test_a_prompt_may_be_said_again() -> None:
+    run = asked()
+    for prompt in (NEXT, LAST, NEXT):
+        run.replied("Yes.").ended(text="Yes.").prompt(prompt.text).request([prompt])
+    assert run.found(oldest_prompts_dropped) == []
+
+
 def kept(run: Recording) -> list[str]:
     return run.found(conversation_kept_between_prompts, Subject(is_instance=True))
 
