@@ -200,8 +200,30 @@ class Facts:
     def _is_at_once(self, entry: entries.Request, request: Request, end: Request) -> bool:
         """Return whether a request is the same as one of this moment, of which it is no retry."""
         reply = self.replies.get(end.number)
-        is_open = reply is not None and reply.sent_ns == entry.at_ns and not reply.is_closed
-        return is_open and end.messages == request.messages
+        is_same = end.messages == request.messages
+        if reply is None or reply.sent_ns != entry.at_ns or not is_same:
+            return False
+        if not reply.is_closed:
+            return True
+        begun = [each for each in self.sent.values() if each.messages == request.messages]
+        firsts = sum(self.conversation_of.get(each.number) == each.number for each in begun)
+        return firsts < self._callers(request)
+
+    def _callers(self, request: Request) -> int:
+        """Return how many calls have an argument with which a request begins: agents are tools.
+
+        An agent has a system prompt of its own, so the calls are in another conversation.
+        """
+        if len(request.messages) != 1:
+            return 0
+        text, found = request.messages[0].text, 0
+        for reply in self.replies.values():
+            asked = self.sent.get(reply.number)
+            if asked is not None and asked.system_prompt != request.system_prompt:
+                given = (values.json_value(call.arguments) for call in reply.calls)
+                texts = ([*each.values()] for each in given if isinstance(each, dict))
+                found += sum(any(one and str(one) in text for one in each) for each in texts)
+        return found
 
     def _nearness(self, request: Request, end: Request) -> tuple[bool, bool, int]:
         is_alike = end.system_prompt == request.system_prompt
@@ -279,7 +301,8 @@ class Facts:
         """Return whether a request begins a conversation beside another one of the same run."""
         is_of_run = self.request is not None and other.number >= self._first
         is_other = request.system_prompt != other.system_prompt or not self._is_closed(other)
-        return is_of_run and is_other and set(other.messages).isdisjoint(request.messages)
+        is_apart = is_of_run and set(other.messages).isdisjoint(request.messages)
+        return is_apart and (is_other or self._callers(request) > 0)
 
     def _compare(self, entry: entries.Request, request: Request) -> None:
         before = self.before

@@ -173,6 +173,18 @@ BEFORE: dict[str, tuple[list[Asked | None], list[int]]] = {
          *[Asked("a", [Q, ONE, R], TWO, waits=True)] * 2, Asked("a", [Q, ONE, R], TWO)],
         [0, 0, 0, 3, 2, 1],
     ),
+    "agents that are called as a tool, side by side": (
+        [offers([Q], AssistantMessage("", tuple(
+            ToolCall(each, "look", f'{{"at": "{at}"}}') for each, at in (("c1", "R"), ("c2", "S"))
+         ))), Asked("b", [R], ONE), Asked("b", [S], TWO), Asked("b", [S, TWO, Q])],
+        [0, 0, 0, 3],
+    ),
+    "two calls of one, with the same words": (
+        [offers([Q], AssistantMessage("", tuple(
+            ToolCall(each, "look", '{"at": "R"}') for each in ("c1", "c2")
+         ))), *[Asked("b", [R], ONE)] * 3],
+        [0, 0, 0, 3],
+    ),
     "it may have been shortened": ([Asked("a", [Q]), Asked("a", [R])], [0, 1]),
     "or was it another one": (
         [Asked("a", [Q]), Asked("a", [R]), Asked("a", [Q, OK, R])], [0, 1, 1],

@@ -443,7 +443,8 @@ def failed_agents_told(subject: Subject) -> Watch:
         if reply is None or not reply.is_closed or reply.finish in WHOLE or reply.calls:
             continue
         result, sent = message.text, facts.sent[reply.number]
-        is_apart = {*sent.messages}.isdisjoint(facts.before.messages)
+        is_other = sent.system_prompt != facts.before.system_prompt or not sent.system_prompt
+        is_apart = is_other and {*sent.messages}.isdisjoint(facts.before.messages)
         if is_apart and _hides(result, reply, sent, calls[0]):
             why = f"ended with {reply.finish}" if reply.finish else "failed"
             told = f"request {entry.number} has {result!r:.60} for call {calls[0].id!r}"

@@ -38,6 +38,8 @@ from simloop.trace.facts import Facts, ReceivedReply
 
 WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 _ANY = object()
+BEHIND = ("task", "thread")
+"""What a run may leave behind that goes on in the next one."""
 _LOST = 3
 """The messages that a summary may replace although it failed, with the request for it."""
 _BEGINNING = 12
@@ -134,7 +136,7 @@ def last_message_role(subject: Subject, entry: Any) -> str:
 @invariant(
     "Each main request contains the prompt of its run or a newer user message.",
     "BUGS.md B10, B12, E9",
-    sees=[entries.Prompt, entries.Queued, entries.Request, entries.Ended],
+    sees=[entries.Prompt, entries.Queued, entries.Request, entries.Ended, entries.LeftBehind],
 )
 def newest_user_message_sent(subject: Subject) -> Watch:
     """This holds also after a compaction, and in the first request after any outcome.
@@ -147,13 +149,15 @@ def newest_user_message_sent(subject: Subject) -> Watch:
     facts, exact = subject.facts, subject.machine is not None
     waiting: list[str] = []  # queued messages that no request has contained yet
     prompt = newest = lacks = ""
-    is_first = False
+    is_first = goes_on = False
     while True:
         entry = yield
         kind = type(entry)
         if kind is entries.Prompt:
             prompt = newest = entry.text
             is_first, lacks = True, ""
+        elif kind is entries.LeftBehind:
+            goes_on = goes_on or entry.what in BEHIND
         elif kind is entries.Queued:
             waiting.append(entry.text)
         elif kind is entries.Ended:
@@ -163,6 +167,9 @@ def newest_user_message_sent(subject: Subject) -> Watch:
             request = facts.request
             assert request is not None
             is_there = any(_holds(request, text, exact=exact) for text in (newest, *waiting))
+            is_again = facts.previous is None and facts.goes_on and not facts.added
+            if goes_on and is_again and not is_there:
+                continue  # a task of an earlier run repeats its request
             if (facts.is_aside or facts.lacks_tools(request)) and not exact:
                 is_first = is_first and not is_there
                 continue

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
+from simloop.check.invariants.requests import BEHIND
 from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.messages import (
     AssistantMessage,
@@ -188,7 +189,7 @@ class _Memory:
         self.kept: int | None = None  # requests that go on, and that begin anew
         self.forgot: int | None = None
         self.lack: _Lack | None = None  # in this run
-        self.newest = ""
+        self.newest = self.text = ""  # the prompt, and the text of the run before
         self.prompts = set[str]()  # those before the newest
         self.is_first = False
         self.is_of_one = True  # user: this prompt and the one before
@@ -203,7 +204,7 @@ class _Memory:
         self.newest = prompt
 
     def end(self, ended: entries.Ended) -> str:
-        lack, was_completed = self.lack, self.completed
+        lack, was_completed, self.text = self.lack, self.completed, ended.text
         self.completed = ended.outcome is Outcome.COMPLETED
         if lack is not None and self.completed:
             # What a first prompt left may go with its failure.
@@ -229,7 +230,9 @@ class _Memory:
         self.current.add(request.system_prompt)
         if self.lack is not None and _has_some(request, self.lack):
             self.lack = None  # that request was for something else, such as a summary
-        self.is_first = was_first and request.system_prompt in self.systems - {self.answering}
+        prepares = request.system_prompt in self.systems - {self.answering}
+        goes_on = before is not None and not {*before.messages}.isdisjoint(request.messages)
+        self.is_first = was_first and prepares and not goes_on
         if self.is_first or not was_first or before is None or not self.is_of_one:
             return ""
         reply = facts.replies.get(before.number)
@@ -238,6 +241,8 @@ class _Memory:
         old = {*before.messages} - own
         if facts.previous is not None or is_long or not old:
             return ""
+        if before.output is not None and reply and reply.text.strip() not in self.text:
+            return ""  # it was asked for an object, and not for the answer
         answer = reply.text.strip() if reply is not None and is_answer(reply) else ""
         lack = _Lack(request.number, old, answer)
         if not _has_some(request, lack):
@@ -373,11 +378,11 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
     """This holds during a reply, between two tools and in a backoff.
 
     No stop interrupts a thread, so a tool that an agent calls in one is not judged. Nor is one that
-    its code calls at the moment of the stop: a task that was ready before runs first. A task that
-    a completed run has left behind is not stopped.
+    its code calls at the moment of the stop: a task that was ready before runs first. A task or a
+    thread that a completed run has left behind is not stopped.
     """
     stop: entries.StopRequested | None = None
-    goes_on = False  # a task of an earlier run
+    goes_on = False  # a task or a thread of an earlier run
     while True:
         entry = yield
         kind = type(entry)
@@ -387,9 +392,9 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
         elif kind is entries.Prompt:
             stop = None
         elif stop is None:
-            goes_on = goes_on or (kind is entries.LeftBehind and entry.what == "task")
+            goes_on = goes_on or (kind is entries.LeftBehind and entry.what in BEHIND)
         elif (kind is entries.LeftBehind and entry.what != "stop") or (
-            kind is entries.Request and goes_on and _is_of_others(subject, entry)
+            kind is entries.Request and goes_on and _is_of_others(subject.facts, entry)
         ):
             continue
         elif kind is not entries.ToolStarted or not (
@@ -401,10 +406,12 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
             return f"{what} after the run was stopped ({stop.cause}, entry {stop.seq})"
 
 
-def _is_of_others(subject: Subject, entry: entries.Request) -> bool:
-    """Return whether a request has not the words of the prompt."""
-    prompt, request = subject.facts.prompt, subject.facts.sent[entry.number]
-    return prompt is None or all(prompt.text not in each.text for each in request.messages)
+def _is_of_others(facts: Facts, entry: entries.Request) -> bool:
+    """Return whether a request has not the words of the prompt, or repeats one of a run before."""
+    prompt, request = facts.prompt, facts.sent[entry.number]
+    is_again = facts.previous is None and facts.goes_on and not facts.added
+    said = [] if prompt is None else [each for each in request.messages if prompt.text in each.text]
+    return is_again or not said
 
 
 @invariant(

@@ -177,6 +177,12 @@ def test_a_summary_of_an_agent_without_tools_may_come_before_the_prompt() -> Non
     assert alone.ended().found(newest_user_message_sent)
 
 
+@pytest.mark.parametrize(("what", "finds"), [("thread", 0), ("program", 1)])
+def test_work_that_a_run_has_left_behind_repeats_its_request(what: str, finds: int) -> None:
+    run = asked().replied("Yes.").ended().add(entries.LeftBehind, what, "", "bot.py:9")
+    assert len(run.prompt("And?").request([GO]).found(newest_user_message_sent)) == finds
+
+
 def test_a_planner_without_tools_holds_the_prompt_for_its_workers() -> None:
     run = asked().replied("Yes.").ended().prompt("And?").request([MORE], tools=[]).replied("Plan.")
     assert run.request([UserMessage("A part.")]).found(newest_user_message_sent) == []

@@ -36,7 +36,7 @@ def behind(what: str) -> Recording:
         (nothing_starts_after_stop, stopped().add(entries.LeftBehind, "stop", "", "bot.py:9"),
          f"the agent goes on at bot.py:9 {STOPPED}"),
         (nothing_starts_after_stop, behind("task").request([UserMessage("More.")]), "request 2 is"),
-        (nothing_starts_after_stop, behind("thread").request([GO]), "request 2 is sent after"),
+        (nothing_starts_after_stop, behind("program").request([GO]), "request 2 is sent after"),
         (stopped_run_ends_in_time, stopped().after(GRACE_MS / 1000 + 0.001).ended(Outcome.ABORTED),
          "the run ends 251 ms after the stop"),
         (outcome_matches_stop, stopped().ended(), "(abort), and ends as completed"),
@@ -62,6 +62,7 @@ def test_a_run_that_does_not_stop_is_found(invariant: Invariant, run: Recording,
         stopped().add(entries.LeftBehind, "task", "", "bot.py:9").ended(Outcome.ABORTED),
         Recording().prompt().request([GO]).started("a").ended(),
         behind("task").request([GO]).ended(Outcome.ABORTED),
+        behind("thread").request([GO]).ended(Outcome.ABORTED),
     ],
 )
 def test_a_run_that_stops_is_not_found(invariant: Invariant, run: Recording) -> None:

@@ -116,6 +116,14 @@ def test_a_critic_behind_the_answer_and_a_summary_before_it_need_no_conversation
     assert kept(run) == []
 
 
+def test_a_conversation_is_kept_by_a_request_that_prepares_the_answer() -> None:
+    def judged(run: Recording) -> Recording:
+        return run.request([UserMessage("A letter.")], system_prompt="Judge.").replied("Yes.")
+
+    run = judged(asked().replied("Yes.")).ended(text="Yes.").prompt("Next.")
+    assert kept(judged(run.request([GO, YES, NEXT]).replied("Yes.")).ended(text="Yes.")) == []
+
+
 def test_a_prompt_of_a_function_goes_on_with_its_own_requests() -> None:
     run = asked().replied("Yes.").ended(text="Yes.")
     for prompt in (NEXT, LAST):
