@@ -186,7 +186,7 @@ def _cuts(offer: Offer | None = None) -> Iterator[Circumstance]:
         yield Circumstance(name, _inserted(keys), is_breach=breach)
 
 
-_AMID_ANSWERS = ("lost mid output", "error part overloaded_error", "unfinished")
+_AMID_ANSWERS = ("lost mid output", "error part overloaded_error")
 
 
 def _broken(
