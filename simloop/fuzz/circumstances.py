@@ -249,7 +249,8 @@ def _answered(asked: AskedObject, keys: Mapping[str, Any]) -> Callable[[WorldDra
 
 
 def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
-    yield Circumstance("unknown tool", _inserted({"call": {"no_such_tool": {"a": 1}}}))
+    unknown = _inserted({"call": {"no_such_tool": {"a": 1}}})
+    yield Circumstance("unknown tool", unknown, is_breach=not offer.tools)
     if not offer.first:
         return
     first, second = offer.call(0), offer.call(1, 1)

@@ -184,7 +184,7 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
 
 
 def _up_to_a_limit(choices: Choices, limits: Limits, weights: Weights) -> Reply:
-    if choices.boolean(0.3):
+    if choices.boolean(0.3) or not weights.abilities.tools.names:
         most = limits.max_error_count
         ends = _TROUBLE if weights.abilities.breaches else _REAL_TROUBLE
         reply = alphabet.reply_of(alphabet.Recipe(end=one_of(choices, ends)))

@@ -192,7 +192,9 @@ def test_only_a_provider_that_breaks_its_contract_is_left_out(case: Any) -> None
     assert {each.name for each in every if not each.is_breach} == {each.name for each in kept}
     left_out = {each.name for each in every} - {each.name for each in kept}
     assert {"no calls", "raises", "empty body", "finish weird_reason in a text"} <= left_out
-    assert {"http 429", "lost mid output in a text", "unknown tool"} <= {each.name for each in kept}
+    assert {"http 429", "lost mid output in a text"} <= {each.name for each in kept}
+    # A model calls no tool where there is none.
+    assert ("unknown tool" in left_out) is (not case[2].tools)
 
 
 def kinds(found: Sequence[Circumstance], base: Scenario, offer: Offer) -> set[str]:

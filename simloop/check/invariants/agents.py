@@ -45,7 +45,9 @@ _CONVERSIONS = tuple(f"ValueError: {each}" for each in (
 ))  # fmt: skip
 """The words of Python for a text that is not as the code believes, such as the date of a header."""
 _OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an object
-_SPENDING = (entries.Prompt, entries.Request, entries.ToolResult, entries.Ended)
+_SPENDING = (
+    entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended,
+)  # fmt: skip
 _FAILING = 25  # useless replies in a row
 _AGAIN = 2  # replies that call one tool, after which an agent may give it up
 _OF_SERVERS = frozenset({500, 503})
@@ -324,11 +326,14 @@ class _Spent:
         self.steps = self.errors = self.unsure = self.overflows = self.results = 0
         self.failing = self.aside = 0
         self.has_failed = self.offers = False
+        self.has_left = False  # the user: nobody waits for an answer
         self.newest: object = None
 
     def read(self, entry: Any) -> None:
         """Count the reply before a main request, or before the end of a run that fails."""
-        if type(entry) is entries.ToolResult:
+        if type(entry) is entries.Input:
+            self.has_left |= entry.ends
+        elif type(entry) is entries.ToolResult:
             self.results += 1
             self.has_failed |= entry.is_error
         elif type(entry) is entries.Request:
@@ -437,6 +442,8 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     reply = facts.reply if len(facts.conversations) == 1 else None
     is_failed = type(entry) is entries.Ended and entry.outcome is Outcome.FAILED
     if not is_failed or facts.stop is not None or reply is None or facts.request is None:
+        return ""
+    if spent.has_left:
         return ""
     took_ms = (entry.at_ns - facts.prompt.at_ns) / NS_PER_MS if facts.prompt else 0
     if took_ms >= (spent.limits.max_wall_clock_ms or inf):
@@ -554,6 +561,9 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue  # the request asks for an object
         if request and any(tool.name.startswith(_OUTPUT_TOOL) for tool in request.tools):
             continue  # the agent takes no text for an answer
+        asked = ((each, facts.sent.get(each.number)) for each in of_run)
+        if any(each.calls and sent and not (sent.tools or subject.tools) for each, sent in asked):
+            continue  # nobody can use such a reply, and the others may be parts of the answer
         if replies and all(map(is_answer, replies)):
             answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"
             return f"the run fails ({entry.message!r:.80}), and the model has answered {answer}"

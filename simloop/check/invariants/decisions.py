@@ -121,7 +121,8 @@ def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
         if reply is None or not reply.calls:
             return ""
         sent = subject.facts.sent.get(reply.number)
-        lacks_tools = sent is not None and subject.facts.lacks_tools(sent)
+        lacks_tools = sent is not None and not (sent.tools or subject.tools)
+        lacks_tools = lacks_tools or (sent is not None and subject.facts.lacks_tools(sent))
         return "" if lacks_tools else f"the reply to request {reply.number} calls tools"
 
     return _completed(subject, entry, flaw)

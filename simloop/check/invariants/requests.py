@@ -7,7 +7,8 @@ conversations, so it must obey the law only in a request that continues the requ
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
 from typing import Any
 
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
@@ -42,6 +43,7 @@ BEHIND = ("task", "thread")
 """What a run may leave behind that goes on in the next one."""
 _LOST = 3
 """The messages that a summary may replace although it failed, with the request for it."""
+_QUESTION = 20  # the length of its end, such as `? (yes/no)`
 _BEGINNING = 12
 """The length in characters of the beginning of a message that is not cut."""
 _STOPS = (entries.StopRequested, HookFailed)
@@ -148,7 +150,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
     """
     facts, exact = subject.facts, subject.machine is not None
     waiting: list[str] = []  # queued messages that no request has contained yet
-    prompt = newest = lacks = ""
+    prompt = newest = lacks = proposal = ""
     is_first = goes_on = False
     while True:
         entry = yield
@@ -161,12 +163,15 @@ def newest_user_message_sent(subject: Subject) -> Watch:
         elif kind is entries.Queued:
             waiting.append(entry.text)
         elif kind is entries.Ended:
+            is_asked = "?" in entry.text[-_QUESTION:] and facts.reply is not None
+            proposal = facts.reply.text if is_asked and facts.reply else ""
             if lacks and entry.outcome is Outcome.COMPLETED:
                 return lacks
         elif entry.purpose == "main":
             request = facts.request
             assert request is not None
             is_there = any(_holds(request, text, exact=exact) for text in (newest, *waiting))
+            is_there = is_there or (is_first and not exact and _holds_proposal(request, proposal))
             is_again = facts.previous is None and facts.goes_on and not facts.added
             if goes_on and is_again and not is_there:
                 continue  # a task of an earlier run repeats its request
@@ -198,7 +203,28 @@ def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
     said = [request.system_prompt, *(one.text for one in request.messages)]
     newest = said[-1].strip()  # without what stands before it, such as a name or a command
     is_end = newest != "" and text.strip().endswith((f" {newest}", f"\n{newest}"))
-    return is_end or any(text in each for each in said)
+    return is_end or any(form in each for form in forms(text) for each in said)
+
+
+def forms(text: str) -> set[str]:
+    """Return a text as it is, and as a part of JSON or of XML."""
+    as_json = (json.dumps(text, ensure_ascii=each)[1:-1] for each in (True, False))
+    return {text, *as_json, *(escape(text, quote=each) for each in (True, False))}
+
+
+def _holds_proposal(request: SentRequest, proposal: str) -> bool:
+    """Return whether a request has what the user was asked about, and has agreed to."""
+    given = json_value(proposal)
+    texts = [*_strings(given)] if isinstance(given, dict) else [proposal]
+    held = _words_in(request)
+    return any(text in held for text in texts if text.strip())
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if type(value) is list else ():
+        yield from _strings(each)
 
 
 def _is_apart(facts: Facts) -> bool:

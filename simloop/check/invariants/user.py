@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
-from simloop.check.invariants.requests import BEHIND
+from simloop.check.invariants.requests import BEHIND, forms
 from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.messages import (
     AssistantMessage,
@@ -176,6 +176,7 @@ class _Lack(NamedTuple):
     """A request has nothing of the conversation before it: its messages and the last answer."""
 
     number: int
+    prompt: str
     old: Collection[Message]
     answer: str
 
@@ -195,6 +196,7 @@ class _Memory:
         self.is_of_one = True  # user: this prompt and the one before
         self.systems = set[str]()  # the system prompts of requests that prepare an answer
         self.current = set[str]()  # those of this run
+        self.holding = set[str]()  # those of requests that have gone on with the conversation
         self.answering = ""  # that of the request for the newest answer
 
     def begin(self, prompt: str) -> None:
@@ -220,8 +222,10 @@ class _Memory:
                 f"and request {self.forgot} has forgotten it"
             )
         self.answered = self.answered or self.completed
-        self.answering = _answering(self.facts, ended.text) or self.answering
-        self.systems |= self.current - {self.answering}
+        last = self.facts.request.system_prompt if self.facts.request else ""
+        if self.completed:
+            last = self.answering = _answering(self.facts, ended.text) or self.answering
+        self.systems |= self.current - {last}
         return ""
 
     def ask(self, request: SentRequest) -> str:
@@ -233,6 +237,8 @@ class _Memory:
         prepares = request.system_prompt in self.systems - {self.answering}
         goes_on = before is not None and not {*before.messages}.isdisjoint(request.messages)
         self.is_first = was_first and prepares and not goes_on
+        if goes_on and facts.previous is None:
+            self.holding.add(request.system_prompt)
         if self.is_first or not was_first or before is None or not self.is_of_one:
             return ""
         reply = facts.replies.get(before.number)
@@ -244,12 +250,14 @@ class _Memory:
         if before.output is not None and reply and reply.text.strip() not in self.text:
             return ""  # it was asked for an object, and not for the answer
         answer = reply.text.strip() if reply is not None and is_answer(reply) else ""
-        lack = _Lack(request.number, old, answer)
+        lack = _Lack(request.number, self.newest, old, answer)
         if not _has_some(request, lack):
-            self.lack = None if _is_quoted(old, request) else lack
+            # Of several agents, some need no conversation.
+            is_other = self.holding and request.system_prompt not in self.holding
+            self.lack = None if is_other or _is_quoted(old, request) else lack
             return ""
         self.kept = request.number
-        if self.completed and answer and not _has_said(request, answer):
+        if self.completed and answer and not _has_answer(request, lack):
             return f"request {request.number} lacks the answer before its prompt: {answer!r:.80}"
         if self.completed and (lost := _lost_prompt(before, request, self.prompts)):
             return f"request {request.number} lacks an earlier prompt: {lost!r:.80}"
@@ -258,7 +266,16 @@ class _Memory:
 
 def _has_some(request: SentRequest, lack: _Lack) -> bool:
     known = not {*lack.old}.isdisjoint(request.messages)
-    return known or (lack.answer != "" and _has_said(request, lack.answer))
+    return known or (lack.answer != "" and _has_answer(request, lack))
+
+
+def _has_answer(request: SentRequest, lack: _Lack) -> bool:
+    """Return whether a request has the answer, perhaps in a transcript in one message."""
+    answer, is_new = lack.answer, lack.answer not in lack.prompt
+    return any(
+        answer in each.text and (type(each) is not UserMessage or (is_new and each.text != answer))
+        for each in request.messages
+    )
 
 
 def _answering(facts: Facts, text: str) -> str:
@@ -275,11 +292,6 @@ def _speaker(prompt: str) -> str:
     return name if colon and name.isalnum() else ""
 
 
-def _has_said(request: SentRequest, answer: str) -> bool:
-    own = (each.text for each in request.messages if type(each) is not UserMessage)
-    return any(answer in text for text in own)
-
-
 def _is_quoted(old: Collection[Message], request: SentRequest) -> bool:
     newest = _of_user(request.messages[-1:])
     return any(each.text and each.text in text for text in newest for each in old)
@@ -290,7 +302,8 @@ def _lost_prompt(before: SentRequest, request: SentRequest, prompts: Collection[
     is_shortened = request.messages[0] not in before.messages
     said = "\n".join(_of_user(request.messages))
     known = () if is_shortened else _of_user(before.messages)
-    return next((text for text in known if text in prompts and text not in said), "")
+    lost = (text for text in known if not any(form in said for form in forms(text)))
+    return next((text for text in lost if text in prompts), "")
 
 
 def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:

@@ -24,6 +24,7 @@ from simloop.check.invariants.agents import (
     repeated_retries_wait,
     retry_after_respected,
 )
+from simloop.check.invariants.decisions import completed_without_open_calls
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
 from simloop.check.invariants.requests import one_system_prompt
@@ -34,7 +35,15 @@ from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Fault, FinishReason, Message, Outcome, UserMessage
 from simloop.scenario.expect import Expect
-from simloop.trace.entries import Error, LeftBehind, LockHeld, LoopBlocked, Sleep, ToolCallDelta
+from simloop.trace.entries import (
+    Error,
+    Input,
+    LeftBehind,
+    LockHeld,
+    LoopBlocked,
+    Sleep,
+    ToolCallDelta,
+)
 from simloop.world.user_functions import describe
 
 GO = UserMessage("Go.")
@@ -397,6 +406,21 @@ def test_an_agent_that_answers_by_a_tool_has_no_answer_in_a_text() -> None:
         run = Recording().prompt().request([GO], tools=tools).replied("Yes.")
         run.ended(FAILED, message="the limit is reached")
         assert len(run.found(no_failure_after_an_answer, limits)) == finds
+
+
+def test_a_call_of_a_tool_that_nobody_offers_is_no_part_of_an_answer() -> None:
+    run = Recording().prompt().request([GO], tools=[]).replied("", "a")
+    run.request([UserMessage("A part.")], tools=[]).replied("Yes.").ended(FAILED, message="a call")
+    assert run.found(no_failure_after_an_answer) == []
+    run = Recording().prompt().request([GO], tools=[]).text("Yes.").replied("", "a")
+    assert run.ended(text="Yes.").found(completed_without_open_calls) == []
+
+
+def test_an_agent_may_give_up_when_its_user_has_left() -> None:
+    for ends, finds in (True, 0), (False, 1):
+        run = asked().replied("", "a").started("a").add(Input, "", "Name? ", ends).result("a")
+        run.ended(FAILED, message="nobody is there")
+        assert len(run.found(agent_uses_its_limits, declaring())) == finds
 
 
 def test_a_request_of_another_conversation_is_no_retry() -> None:

@@ -188,6 +188,22 @@ def test_a_planner_without_tools_holds_the_prompt_for_its_workers() -> None:
     assert run.request([UserMessage("A part.")]).found(newest_user_message_sent) == []
 
 
+@pytest.mark.parametrize("form", ['{"said": "F\\u00fcr <A & B>"}', "<p>Für &lt;A &amp; B&gt;</p>"])
+def test_a_prompt_may_be_a_part_of_json_or_of_xml(form: str) -> None:
+    run = Recording().prompt("Für <A & B>").request([UserMessage(form)])
+    assert run.found(newest_user_message_sent) == []
+
+
+PLAN = '{"steps": ["Buy milk"]}'
+
+
+@pytest.mark.parametrize(("text", "finds"), [("1. Buy milk", 0), ("Do it.", 1)])
+def test_a_prompt_may_agree_to_a_proposal_that_the_request_has(text: str, finds: int) -> None:
+    run = asked().replied(PLAN).ended(text="Buy milk. Shall I? (yes/no)").prompt("yes")
+    run.request([UserMessage(text)], system_prompt="Carry it out.")
+    assert len(run.found(newest_user_message_sent)) == finds
+
+
 def test_an_agent_may_strip_the_name_before_a_prompt() -> None:
     run = Recording().prompt("ann: Go.").request([GO])
     assert run.found(newest_user_message_sent) == []

@@ -124,6 +124,27 @@ def test_a_conversation_is_kept_by_a_request_that_prepares_the_answer() -> None:
     assert kept(judged(run.request([GO, YES, NEXT]).replied("Yes.")).ended(text="Yes.")) == []
 
 
+def test_a_transcript_in_one_message_has_the_answer() -> None:
+    run = asked().replied("Yes.").ended(text="Yes.").prompt("Next.")
+    told = "<talk>User: Go.\nBot: Yes.\nUser: Next.</talk>"
+    assert kept(run.request([UserMessage(told)]).replied("No.").ended(text="No.")) == []
+
+
+def test_of_several_agents_some_need_no_conversation() -> None:
+    run = asked().replied("Yes.").ended(text="Yes.").prompt("Next.").request([GO, YES, NEXT])
+    run.replied("No.").ended(text="No.").prompt("Do it.").request([LAST], system_prompt="Do.")
+    assert kept(run.replied("Done.").ended(text="Done.")) == []
+
+
+def test_a_failed_run_shows_no_request_for_the_answer() -> None:
+    def judged(run: Recording) -> Recording:
+        return run.request([UserMessage("A page.")], system_prompt="Judge.").replied("yes")
+
+    run = judged(Recording().prompt()).request([GO]).failed(400).ended(Outcome.FAILED)
+    run.prompt("Next.").request([GO, NEXT]).replied("Yes.").ended(text="Yes.").prompt("Last.")
+    assert kept(judged(run).request([GO, NEXT, YES, LAST]).replied("No.").ended(text="No.")) == []
+
+
 def test_a_prompt_of_a_function_goes_on_with_its_own_requests() -> None:
     run = asked().replied("Yes.").ended(text="Yes.")
     for prompt in (NEXT, LAST):
