@@ -638,7 +638,10 @@ def _services(base: Scenario) -> Iterator[Circumstance]:
         act = _with_services(name, [Route(post=f"/{REST}", status=422, times=1), *late])
         yield Circumstance(f"{name} refuses a POST, and is late with the others", act)
     of_post = partial(with_fault, of="post")  # a read before would use the fault up
-    for name, fault in product(base.services, faults.SERVICE_FAULTS[1:]):
+    asks = faults.SiteFault(
+        "service asks for a wait", faults.Stage.INSTEAD, _OF_SERVICES["asks for a wait"][1]
+    )
+    for name, fault in product(base.services, (*faults.SERVICE_FAULTS[1:], asks)):
         if any(route.post for route in base.services[name]):
             act = _disturbed("services", name, fault, of_post, 1)
             yield Circumstance(f"{fault.site} of a POST to {name}", act)

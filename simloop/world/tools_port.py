@@ -154,6 +154,7 @@ class OwnTools(msgspec.Struct, eq=False):
         asked = asked or [call for call in named if call.request == named[-1].request]
         value = json_value(arguments, arguments)
         equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
+        equal = equal or [each for each in asked if _is_part(each.arguments, value)]
         unanswered = [each for each in asked if each.call_id not in self._answered]
         if (found := next(iter(equal or unanswered), None)) is None:
             self._unasked += 1
@@ -465,3 +466,10 @@ def _arguments(
 @functools.lru_cache(maxsize=256)
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
+
+
+def _is_part(arguments: str, value: Any) -> bool:
+    """Return whether a run has all arguments of a call, and perhaps defaults."""
+    given = json_value(arguments)
+    are_both = isinstance(given, dict) and isinstance(value, dict) and given
+    return bool(are_both) and all(name in value and value[name] == given[name] for name in given)

@@ -93,6 +93,20 @@ def test_a_run_is_that_of_a_call_whose_request_offered_the_tool() -> None:
     assert started(result) == [("call-2", "shout", '{"word":"a"}')]
 
 
+def test_a_run_with_a_default_is_that_of_the_call_without_it() -> None:
+    @traced
+    async def look(place: str, days: int = 1) -> str:
+        return f"{place} {days}"
+
+    async def agent(prompt: str, world: World) -> None:
+        await world.model.reply([UserMessage(prompt)])
+        for place in ("b", "a"):
+            await look(place, days=1)
+
+    result = play(agent, Reply(call=[{"look": {"place": "a"}}, {"look": {"place": "b"}}]))
+    assert [each[0] for each in started(result)] == ["call-2", "call-1"]
+
+
 @pytest.mark.parametrize("shown", [True, False])
 def test_the_context_that_a_framework_adds_is_no_argument(*, shown: bool) -> None:
     """It is one where no schema says which arguments the tool has."""

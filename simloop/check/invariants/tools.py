@@ -680,13 +680,18 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
 
 
 def _has_run(call: ToolCalled, ran: Collection[tuple[str, object]]) -> bool:
-    """Return whether a tool ran for a call, perhaps without arguments that it does not have."""
+    """Return whether a tool ran for a call, with fewer arguments perhaps, or with defaults, too."""
     given = json_value(call.arguments or "{}")
-    has_keys = isinstance(given, dict)
-    return (call.name, given) in ran or any(
-        has_keys and name == call.name and isinstance(got, dict) and got.items() <= given.items()
-        for name, got in ran
+    alike = (got for name, got in ran if name == call.name)
+    return any(
+        given == got or (isinstance(given, dict) and isinstance(got, dict) and _is_part(given, got))
+        for got in alike
     )
+
+
+def _is_part(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    shared = one.keys() & other.keys()
+    return len(shared) == min(len(one), len(other)) and all(one[k] == other[k] for k in shared)
 
 
 @invariant(

@@ -459,6 +459,21 @@ def test_a_program_that_changes_the_world_does_not_start_for_a_reply_that_was_cu
     assert not run.found(no_changes_for_broken_replies, Subject(mutating={"make"}))
 
 
+@pytest.mark.parametrize(("days", "finds"), [(1, 0), (2, 1)])
+def test_a_result_may_be_of_a_call_with_the_default_of_an_argument(days: int, finds: int) -> None:
+    call = ToolCall("b", "look", f'{{"at": "Oslo", "days": {days}}}')
+    run = asked().call("a", '{"at": "Oslo", "days": 1}').finish(FinishReason.TOOL_CALLS)
+    run.started("a", '{"at": "Oslo", "days": 1}').result("a", "rain")
+    first: list[Message] = [
+        GO, AssistantMessage("", (ToolCall("a", "look", '{"at": "Oslo", "days": 1}'),)),
+        returned("a", "rain"),
+    ]  # fmt: skip
+    given = call if days > 1 else ToolCall("b", "look", '{"at": "Oslo"}')
+    run.request(first).call("b", given.arguments).finish(FinishReason.TOOL_CALLS)
+    run.request([*first, AssistantMessage("", (given,)), returned("b", "rain")])
+    assert len(run.found(no_result_of_other_arguments)) == finds
+
+
 ONE, OTHER = (f"{n}b0f4c1e-5a5e-4c3b-9d0a-1f2e3d4c5b6a" for n in (1, 2))
 
 
