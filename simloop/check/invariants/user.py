@@ -182,7 +182,7 @@ class _Lack(NamedTuple):
 
 
 class _Memory:
-    """What the requests of an agent show of the conversation with its user."""
+    """The conversation of an agent with its user, as far as its requests show it."""
 
     def __init__(self, subject: Subject) -> None:
         self.facts, self.is_instance = subject.facts, subject.is_instance
@@ -222,10 +222,8 @@ class _Memory:
                 f"and request {self.forgot} has forgotten it"
             )
         self.answered = self.answered or self.completed
-        last = self.facts.request.system_prompt if self.facts.request else ""
-        if self.completed:
-            last = self.answering = _answering(self.facts, ended.text) or self.answering
-        self.systems |= self.current - {last}
+        self.answering = _answering(self.facts, ended.text) or self.answering
+        self.systems |= self.current - {self.answering}
         return ""
 
     def ask(self, request: SentRequest) -> str:
@@ -236,7 +234,7 @@ class _Memory:
             self.lack = None  # that request was for something else, such as a summary
         prepares = request.system_prompt in self.systems - {self.answering}
         goes_on = before is not None and not {*before.messages}.isdisjoint(request.messages)
-        self.is_first = was_first and prepares and not goes_on
+        self.is_first = was_first and prepares
         if goes_on and facts.previous is None:
             self.holding.add(request.system_prompt)
         if self.is_first or not was_first or before is None or not self.is_of_one:

@@ -189,13 +189,17 @@ def cancelled() -> Recording:
     return run.request([GO, said_by_model, returned("a", "Order 7 is cancelled.")])
 
 
-def delegated(text: str, end: FinishReason | None, told: str) -> Recording:
+def delegated(
+    text: str, end: FinishReason | None, told: str, system: str = "You answer."
+) -> Recording:
     """An agent that a tool asks about Oslo says `text`, and the model is told of it."""
     call = ToolCall("a", "look", '{"at": "Oslo"}')
-    run = asked().call("a", call.arguments).finish(FinishReason.TOOL_CALLS)
+    run = asked(system).call("a", call.arguments).finish(FinishReason.TOOL_CALLS)
     run.request([UserMessage("Is Oslo well?")], system_prompt="You judge.", tools=()).text(text)
     run = run.failed(503) if end is None else run.finish(end)
-    return run.request([GO, AssistantMessage("", (call,)), returned("a", told)])
+    return run.request(
+        [GO, AssistantMessage("", (call,)), returned("a", told)], system_prompt=system
+    )
 
 
 def beside_a_worker() -> Recording:
@@ -365,6 +369,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failed_agents_told, delegated("It is", FinishReason.LENGTH, "Error: it was cut off")),
     (failed_agents_told, delegated("", None, "Is Oslo well?")),
     (failed_agents_told, beside_a_worker()),
+    (failed_agents_told, delegated("", None, "allowed", "You judge.")),
     (refused_changes_not_repeated, booked(404, keys=("k", "l"))),
     (sent_result_matches_tool_result, sent(looked("seen"), "I have seen it")),
     (services_not_pressed, pressed(0, 0)),

@@ -117,15 +117,17 @@ def test_a_critic_behind_the_answer_and_a_summary_before_it_need_no_conversation
 
 
 def test_a_conversation_is_kept_by_a_request_that_prepares_the_answer() -> None:
-    def judged(run: Recording) -> Recording:
-        return run.request([UserMessage("A letter.")], system_prompt="Judge.").replied("Yes.")
+    def judged(run: Recording, letter: str) -> Recording:
+        return run.request([UserMessage(letter)], system_prompt="Judge.").replied("Yes.")
 
-    run = judged(asked().replied("Yes.")).ended(text="Yes.").prompt("Next.")
-    assert kept(judged(run.request([GO, YES, NEXT]).replied("Yes.")).ended(text="Yes.")) == []
+    run = judged(asked().replied("Yes."), "A letter.").ended(text="Yes.").prompt("Next.")
+    run.request([GO, YES, NEXT]).replied("Yes.")
+    assert kept(judged(run, "Another one.").ended(text="Yes.")) == []
 
 
 def test_a_transcript_in_one_message_has_the_answer() -> None:
-    run = asked().replied("Yes.").ended(text="Yes.").prompt("Next.")
+    run = Recording().prompt().request([UserMessage("<talk>User: Go.</talk>")]).replied("Yes.")
+    run.ended(text="Yes.").prompt("Next.")
     told = "<talk>User: Go.\nBot: Yes.\nUser: Next.</talk>"
     assert kept(run.request([UserMessage(told)]).replied("No.").ended(text="No.")) == []
 
@@ -137,12 +139,13 @@ def test_of_several_agents_some_need_no_conversation() -> None:
 
 
 def test_a_failed_run_shows_no_request_for_the_answer() -> None:
-    def judged(run: Recording) -> Recording:
-        return run.request([UserMessage("A page.")], system_prompt="Judge.").replied("yes")
+    def judged(run: Recording, page: str = "A page.") -> Recording:
+        return run.request([UserMessage(page)], system_prompt="Judge.").replied("yes")
 
-    run = judged(Recording().prompt()).request([GO]).failed(400).ended(Outcome.FAILED)
+    run = judged(Recording().prompt()).request([GO]).failed(400).ended(Outcome.FAILED, "yes")
     run.prompt("Next.").request([GO, NEXT]).replied("Yes.").ended(text="Yes.").prompt("Last.")
-    assert kept(judged(run).request([GO, NEXT, YES, LAST]).replied("No.").ended(text="No.")) == []
+    run = judged(run, "Another page.")
+    assert kept(run.request([GO, NEXT, YES, LAST]).replied("No.").ended(text="No.")) == []
 
 
 def test_a_prompt_of_a_function_goes_on_with_its_own_requests() -> None:
