@@ -222,8 +222,10 @@ class _Memory:
                 f"and request {self.forgot} has forgotten it"
             )
         self.answered = self.answered or self.completed
-        self.answering = _answering(self.facts, ended.text) or self.answering
-        self.systems |= self.current - {self.answering}
+        last = self.facts.request.system_prompt if self.facts.request else ""
+        if self.completed:
+            last = self.answering = _answering(self.facts, ended.text) or self.answering
+        self.systems |= self.current - {last}
         return ""
 
     def ask(self, request: SentRequest) -> str:
