@@ -266,6 +266,27 @@ def test_a_program_handles_ctrl_c_as_it_says(program: Any, how: str) -> None:
     assert (result.outcome, result.exit, printed(result)) == ("aborted", status, said)
 
 
+@pytest.mark.parametrize(
+    ("more", "ends"),
+    [("", "stopped 3.0, child -2"), (", start_new_session=True", "stopped 3.0, child -9")],
+)
+def test_ctrl_c_ends_the_children_of_a_program_too(program: Any, more: str, ends: str) -> None:
+    code = f"""
+import subprocess, sys, time
+child = subprocess.Popen(["git", "log"]{more})
+try:
+    child.wait()
+except KeyboardInterrupt:
+    child.kill()
+    print(f"stopped {{time.monotonic():.1f}}, child {{child.wait()}}")
+    sys.exit(130)
+"""
+    log = {"git log": Program(takes="60s")}
+    scenario = SILENT.model_copy(update={"abort": Trigger(at="3s"), "programs": log})
+    result = program(code, scenario)
+    assert (result.outcome, result.exit, printed(result)) == ("aborted", 130, f"{ends}\n")
+
+
 def test_a_program_that_swallows_ctrl_c_is_ended_all_the_same(program: Any) -> None:
     scenario = SILENT.model_copy(update={"abort": Trigger(at="3s")})
     code = """

@@ -263,6 +263,12 @@ class Processes:
             if each.status is None and each.fiber is not None:
                 yield each.args[0], each.fiber.place
 
+    def interrupt(self) -> None:
+        """Send SIGINT to the group of the agent, as a terminal does at a Ctrl-C."""
+        for each in [*self.children.values()]:
+            if each.group == os.getpgrp():
+                each.send(signal.SIGINT)
+
     def end(self) -> None:
         for each in self.children.values():
             each.at_end.clear()  # nothing more is told of the run
@@ -352,6 +358,7 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(words[0]))
         raise absent(processes.loop, words)
     popen.pid, popen._child_created = started.pid, True
+    popen._sigint_wait_secs = 0  # after a Ctrl-C: here, a child ends by it at once or not at all
     started.outputs = vars(popen).get("_fileobj2output", started.outputs)
     if max(ends) >= 0:
         popen._close_pipe_fds(*ends)

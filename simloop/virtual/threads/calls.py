@@ -132,6 +132,8 @@ class MainThread:
 def _press_ctrl_c(thread: scheduler.SimulatedThread) -> None:
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):  # not ignored
+        if thread.loop.processes is not None:
+            thread.loop.processes.interrupt()
         thread.handler = partial(handler, signal.SIGINT, None)
         thread.threads.wake(thread)
 

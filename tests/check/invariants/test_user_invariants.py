@@ -143,9 +143,9 @@ def test_a_failed_run_shows_no_request_for_the_answer() -> None:
         return run.request([UserMessage(page)], system_prompt="Judge.").replied("yes")
 
     run = judged(Recording().prompt()).request([GO]).failed(400).ended(Outcome.FAILED, "yes")
-    run.prompt("Next.").request([GO, NEXT]).replied("Yes.").ended(text="Yes.").prompt("Last.")
+    run.prompt("Next.").request([NEXT]).replied("Yes.").ended(text="Yes.").prompt("Last.")
     run = judged(run, "Another page.")
-    assert kept(run.request([GO, NEXT, YES, LAST]).replied("No.").ended(text="No.")) == []
+    assert kept(run.request([NEXT, YES, LAST]).replied("No.").ended(text="No.")) == []
 
 
 def test_a_prompt_of_a_function_goes_on_with_its_own_requests() -> None:
