@@ -40,6 +40,7 @@ _TEXTS = ("", " ", "it's \"quoted\" \\ text\n\twith lines", "a/b?c=d#e", "é 漢
 _NUMBERS = (0, -1, 1, 2, 10, 100, 2**31, 10**15, 0.1, -0.5, 1e308)
 _OF_IDS = ("id", "number", "code", "key")
 """The ends of the names of arguments that take an id."""
+_OF_FILES = ("path", "file", "filename")
 _CHARS = "abcXYZ0129_- .:/@"
 
 
@@ -130,6 +131,8 @@ class Arguments:
         kinds = _kinds(schema)
         if "string" in kinds:
             yield from ("x" * n for key in ("minLength", "maxLength") if (n := _size(schema, key)))
+            if name.endswith(_OF_FILES):
+                yield from (".", "x" * 3_000)  # a folder, and a name that no file has
             yield from _TEXTS
         if kinds & {"integer", "number"}:
             yield from chain(_numbers(schema), _NUMBERS)

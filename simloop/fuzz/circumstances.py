@@ -103,7 +103,7 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
     kinds = (
         _failures(), _cuts(offer), _calls(offer, abilities), _tools(base, offer),
         _user(base, offer), _answers(offer), _later(base, offer, abilities), _people(offer),
-        _services(base), _others(base, offer), _limits(offer, abilities.limits),
+        _services(base, offer), _others(base, offer), _limits(offer, abilities.limits),
     )  # fmt: skip
     ordered = [
         sorted(filter(can_come, kind), key=lambda each: not each.name.startswith(_FIRST))
@@ -615,7 +615,16 @@ _OF_PROGRAMS = {
 }
 
 
-def _services(base: Scenario) -> Iterator[Circumstance]:
+def _one_by_one(draft: WorldDraft, _: int) -> None:
+    """Make each call in a reply of its own: requests of calls at once may be of any of them."""
+    replies, draft.replies = draft.replies, []
+    for reply in replies:
+        calls = calls_of(reply.call)
+        alone = [reply.model_copy(update={"call": dict([each]), "ids": []}) for each in calls]
+        draft.replies += alone if len(alone) > 1 else [reply]
+
+
+def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name, (words, (times, keys)) in product(base.services, _OF_SERVICES.items()):
         stage = faults.Stage.LATE if "takes" in keys else faults.Stage.INSTEAD
         fault = faults.SiteFault(f"service {words}", stage, keys)
@@ -641,6 +650,9 @@ def _services(base: Scenario) -> Iterator[Circumstance]:
     asks = faults.SiteFault(
         "service asks for a wait", faults.Stage.INSTEAD, _OF_SERVICES["asks for a wait"][1]
     )
+    for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
+        alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
+        yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)
     for name, fault in product(base.services, (*faults.SERVICE_FAULTS[1:], asks)):
         if any(route.post for route in base.services[name]):
             act = _disturbed("services", name, fault, of_post, 1)

@@ -299,3 +299,10 @@ def test_no_pattern_is_an_error_or_gives_a_long_text() -> None:
         assert len(text_of_pattern(pattern)) < 10
     assert len(text_of_pattern("((a{1000}){1000}){1000}")) == 10_000
     assert text_of_pattern("[^\x00-\uffff]") == "a"
+
+
+@pytest.mark.parametrize(("name", "is_refused"), [("path", True), ("title", False)])
+def test_a_path_is_also_one_that_a_file_system_refuses(name: str, *, is_refused: bool) -> None:
+    made = Arguments({"type": "object", "properties": {name: {"type": "string"}}})
+    first = [each.get(name) for each in made.edges[:2]]
+    assert (first == [".", "x" * 3_000]) is is_refused

@@ -296,6 +296,18 @@ def test_two_calls_of_unlike_speed_come_both_ways_and_then_each_alone() -> None:
     assert [route.takes for route in made.services[name]] == [200_000_000, 100_000_000]
 
 
+def test_a_service_asks_for_a_wait_where_each_call_is_alone() -> None:
+    offer, name = offered(OverHttp, AROUND), "https://orders.example"
+    one, other = offer.call(0), offer.call(1)
+    offer = structs.replace(offer, course=[Reply(call=[one, other]), Reply(call=one)])
+    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
+    alone = found[f"{name} asks for a wait, and each call is alone"]
+    made = world(alone, AROUND, offer)
+    calls = [calls_of(each.call) for each in made.model[:3]]
+    assert calls == [calls_of(each) for each in (one, other, one)]
+    assert (made.services[name][0].status, made.services[name][0].times) == (429, 2)
+
+
 def test_a_cut_reply_is_made_whole_when_the_model_is_asked_again() -> None:
     offer = offered(native)
     (cut,) = [each for each in of(native, GO, offer) if each.name == "finish length in a call"]

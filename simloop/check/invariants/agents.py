@@ -561,12 +561,19 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue  # the request asks for an object
         if request and any(tool.name.startswith(_OUTPUT_TOOL) for tool in request.tools):
             continue  # the agent takes no text for an answer
-        asked = ((each, facts.sent.get(each.number)) for each in of_run)
-        if any(each.calls and sent and not (sent.tools or subject.tools) for each, sent in asked):
-            continue  # nobody can use such a reply, and the others may be parts of the answer
+        if any(_is_dropped(facts, each) for each in of_run[:-1]):
+            continue  # the others may be parts of the answer
         if replies and all(map(is_answer, replies)):
             answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"
             return f"the run fails ({entry.message!r:.80}), and the model has answered {answer}"
+
+
+def _is_dropped(facts: Facts, reply: ReceivedReply) -> bool:
+    """Return whether a reply is no answer, and no later request goes on with its request."""
+    asked = facts.sent.get(reply.number)
+    later = [each.messages for number, each in facts.sent.items() if number > reply.number]
+    goes_on = asked is None or any(asked.messages[-1] in each for each in later)
+    return not (goes_on or is_answer(reply))
 
 
 def is_answer(reply: ReceivedReply) -> bool:

@@ -212,8 +212,11 @@ def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceReq
     sees=[ServiceRequest, ProgramStarted],
 )
 def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
-    """The arguments may be cut off too, and a retry would call the tool again."""
-    replies = subject.facts.last_replies()
+    """The arguments may be cut off too, and a retry would call the tool again.
+
+    What goes on after the end of a run was begun for an earlier reply, as by a timer.
+    """
+    replies = subject.facts.last_replies() if subject.facts.ended is None else []
     broken = [
         each for each in replies if each.calls and each.is_closed and each.finish in tools.BROKEN
     ]

@@ -416,6 +416,12 @@ def test_a_call_of_a_tool_that_nobody_offers_is_no_part_of_an_answer() -> None:
     assert run.ended(text="Yes.").found(completed_without_open_calls) == []
 
 
+def test_an_answer_to_one_part_is_none_to_a_part_whose_request_has_failed() -> None:
+    for again, finds in (UserMessage("A part."), 0), (GO, 1):
+        run = asked().failed(401).request([again]).replied("Yes.").ended(FAILED)
+        assert len(run.found(no_failure_after_an_answer)) == finds
+
+
 def test_an_agent_may_give_up_when_its_user_has_left() -> None:
     for ends, finds in (True, 0), (False, 1):
         run = asked().replied("", "a").started("a").add(Input, "", "Name? ", ends).result("a")

@@ -456,6 +456,12 @@ def test_a_tool_that_changes_the_world_sends_nothing_for_a_reply_that_was_cut_of
     assert not ordered_once(finish=FinishReason.LENGTH).found(no_changes_for_broken_replies)
 
 
+def test_what_goes_on_after_the_end_was_begun_for_an_earlier_reply() -> None:
+    run = asked().call("a").finish().call("b").finish(FinishReason.LENGTH).ended()
+    run.add(entries.ServiceRequest, 1, BANK, "POST", "/pay", "{}")
+    assert not run.found(no_changes_for_broken_replies, Subject(mutating={BANK}))
+
+
 def test_a_program_that_changes_the_world_does_not_start_for_a_reply_that_was_cut_off() -> None:
     run = asked().text("I deploy.").call("a").finish(FinishReason.LENGTH)
     run.add(entries.ProgramStarted, 1, ("deploy", "web"))
