@@ -354,18 +354,27 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
                 yield Circumstance(f"{more} to the limit of {kind}, then nothing", then)
     if not offer.first:
         return
-    call = Reply(call=offer.call(0))
-    tries = limits.max_error_count + 2
-    if tries < min(limits.max_steps, _MOST_STEPS):
-        spread = [Reply(http=Http(status=500)), call] * tries
-        failing = _first(lambda draft, place: draft.insert(place, *spread))
-        yield Circumstance("a failure before each reply", failing)
+    call, failed = Reply(call=offer.call(0)), Reply(http=Http(status=500))
+    tries, steps = limits.max_error_count + 2, limits.max_steps
+    if tries < min(steps, _MOST_STEPS):
+        yield Circumstance("a failure before each reply", _begun([failed, call] * tries))
+    for times in (1, 3) if 1 < steps <= _MOST_STEPS else ():  # 3 are all tries of an SDK
+        fails = _repeat(failed, times)
+        amid = [_repeat(call, steps - 1), fails, _repeat(call, steps)]
+        yield Circumstance(f"{times} failures before the last step", _begun(amid))
     last_ms = limits.max_wall_clock_ms
-    steps = (last_ms or 0) // _SLOW_MS + 2
-    if last_ms is not None and steps <= min(limits.max_steps, _MOST_STEPS):
-        slow = call.model_copy(update={"times": steps, "pace": Pace(first_part=f"{_SLOW_MS}ms")})
-        late = _first(lambda draft, place: draft.insert(place, slow))
-        yield Circumstance("slow replies past the deadline", late)
+    late = (last_ms or 0) // _SLOW_MS + 2
+    if last_ms is not None and late <= min(steps, _MOST_STEPS):
+        slow = call.model_copy(update={"times": late, "pace": Pace(first_part=f"{_SLOW_MS}ms")})
+        yield Circumstance("slow replies past the deadline", _begun([slow]))
+
+
+def _repeat(reply: Reply, times: int) -> Reply:
+    return reply.model_copy(update={"times": times})
+
+
+def _begun(replies: Sequence[Reply]) -> Callable[[WorldDraft, int], None]:
+    return lambda draft, _: draft.insert(0, *replies)
 
 
 # ---------------------------------------------------------------- tools, the user, other parties

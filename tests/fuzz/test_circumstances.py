@@ -375,6 +375,8 @@ def test_a_failure_comes_before_each_reply_and_a_deadline_is_passed_by_slow_ones
     spread = world(found["a failure before each reply"], GO, offer, 1).model[:8]
     assert [reply.http is not None for reply in spread] == [True, False] * 4
     assert all(reply.call for reply in spread[1::2])
+    amid = world(found["3 failures before the last step"], GO, offer, 1).model[:3]
+    assert [(bool(reply.call), reply.times) for reply in amid] == [(True, 8), (False, 3), (True, 9)]
     late = world(found["slow replies past the deadline"], GO, offer, 1).model[0]
     assert late.pace is not None
     assert (late.times, late.pace.first_part) == (4, 40 * 10**9)
