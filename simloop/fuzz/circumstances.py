@@ -127,7 +127,8 @@ _FIRST = (
 
 
 def _failures() -> Iterator[Circumstance]:
-    for reply in (Reply(http=Http(status=500)), Reply(lost="before-headers")):
+    failed = Reply(http=Http(status=500))
+    for reply in (failed, Reply(lost="before-headers"), _repeat(failed, 3)):  # all tries of an SDK
         yield Circumstance(f"{reply}, and the call before it again", _repeated(reply))
     for fault in faults.FAULTS:
         if fault.stage is faults.Stage.INSTEAD:
