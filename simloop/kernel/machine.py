@@ -15,7 +15,7 @@ from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.policies import Policies
 from simloop.kernel.signals import Signal
-from simloop.kernel.states import ClosingStep, Finished, Ready, ReplyFacts
+from simloop.kernel.states import ClosingStep, Finished, Ready, ReplyFacts, RunningTools
 from simloop.messages import Outcome
 
 Targets = frozenset[type[Struct]]
@@ -27,13 +27,24 @@ END: Targets = frozenset({Finished})
 ENDINGS: MapRow = {signals.AbortRequested: END, signals.WallClockExpired: END}
 """The row that most states of a map share: what ends a run from outside ends it."""
 STEP_ENDINGS: MapRow = {signals.HookFailed: END, **ENDINGS}
-CALL_ENDINGS: MapRow = {signals.HookFailed: END, signals.CallBlocked: END, **ENDINGS}
 RUNNING_TOOLS: MapRow = {signals.ToolsReturned: frozenset({ClosingStep}), **STEP_ENDINGS}
 
 
 def row(signal: type[Struct], *targets: type[Struct]) -> MapRow:
     """Return the row of a state that one signal leaves, besides those that end a run."""
     return {signal: frozenset(targets), **ENDINGS}
+
+
+def calling_model(*after_failure: type[Struct]) -> MapRow:
+    """Return the row of a model call, which leads to one of these states if it fails."""
+    replied: Targets = frozenset({RunningTools, ClosingStep})
+    ends: MapRow = {signals.HookFailed: END, signals.CallBlocked: END, **ENDINGS}
+    return {signals.ModelReplied: replied, signals.ModelFailed: frozenset(after_failure), **ends}
+
+
+def closing_step(*targets: type[Struct]) -> MapRow:
+    """Return the row of the end of a step, which leads to one of these states."""
+    return {signals.StepClosed: frozenset(targets), **STEP_ENDINGS}
 
 
 class Run(Struct, frozen=True, gc=False):

@@ -98,13 +98,11 @@ LEGAL: machine.LegalMap = {
         signals.ContextMeasured, states.Compacting, states.CallingModel, states.Finished
     ),
     states.Compacting: machine.row(signals.ContextCompacted, states.CallingModel, states.Finished),
-    states.CallingModel: {
-        signals.ModelReplied: frozenset({states.RunningTools, states.ClosingStep}),
-        signals.ModelFailed: frozenset({states.BackingOff, states.Compacting, states.Finished}),
-        **machine.CALL_ENDINGS,
-    },
+    states.CallingModel: machine.calling_model(
+        states.BackingOff, states.Compacting, states.Finished
+    ),
     states.RunningTools: machine.RUNNING_TOOLS,
-    states.ClosingStep: {signals.StepClosed: machine.END | {Turning}, **machine.STEP_ENDINGS},
+    states.ClosingStep: machine.closing_step(Turning, states.Finished),
     states.BackingOff: {
         **machine.row(signals.BackoffElapsed, states.CallingModel),
         signals.AbortRequested: frozenset({states.Halting, states.Finished}),

@@ -88,13 +88,9 @@ LEGAL: machine.LegalMap = {
     states.Ready: {signals.Began: _ROUND},
     states.Measuring: machine.row(signals.ContextMeasured, states.Compacting, states.CallingModel),
     states.Compacting: machine.row(signals.ContextCompacted, states.CallingModel),
-    states.CallingModel: {
-        signals.ModelReplied: frozenset({states.RunningTools, states.ClosingStep}),
-        signals.ModelFailed: machine.END,
-        **machine.CALL_ENDINGS,
-    },
+    states.CallingModel: machine.calling_model(states.Finished),
     states.RunningTools: machine.RUNNING_TOOLS,
-    states.ClosingStep: {signals.StepClosed: _ROUND | machine.END, **machine.STEP_ENDINGS},
+    states.ClosingStep: machine.closing_step(*_ROUND, states.Finished),
     states.Finished: {},
 }
 

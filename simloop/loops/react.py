@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Ge
 
@@ -22,22 +22,16 @@ from simloop.messages import Outcome
 
 LEGAL: machine.LegalMap = {
     states.Ready: {signals.Began: frozenset({states.CallingModel})},
-    states.CallingModel: {
-        signals.ModelReplied: frozenset({states.RunningTools, states.ClosingStep}),
-        signals.ModelFailed: machine.END,
-        **machine.CALL_ENDINGS,
-    },
+    states.CallingModel: machine.calling_model(states.Finished),
     states.RunningTools: machine.RUNNING_TOOLS,
-    states.ClosingStep: {
-        signals.StepClosed: frozenset({states.CallingModel, states.Finished}),
-        **machine.STEP_ENDINGS,
-    },
+    states.ClosingStep: machine.closing_step(states.CallingModel, states.Finished),
     states.Finished: {},
 }
 TOO_MANY_ROUNDS = "Max tool call rounds exceeded"
 
 _CALL = (effects.CallModel(),)
 _KEEP = (effects.CloseStep(keep=True),)
+_DESIGN: Any = json.loads(Path(__file__).with_name("react.json").read_text("utf-8"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +49,9 @@ class ReactLoop(machine.Design):
 
     name = "react"
     legal = LEGAL
-    deviates = json.loads(Path(__file__).with_name("react.json").read_text("utf-8"))["deviates"]
+    deviates = _DESIGN["deviates"]
     unsupported: Mapping[Feature, str] = {
-        Feature.HOOKS: "react has no hooks",
-        Feature.ABORT: "react has no way to stop a run",
-        Feature.COMPACTION: "react never shortens its history",
-        Feature.EARLY_TOOLS: "react starts a tool when the reply has ended",
-        Feature.QUEUE: "react takes no messages while it runs",
+        Feature(name): why for name, why in _DESIGN["unsupported"].items()
     }
 
     def __init__(self, limits: Limits | None = None, options: ReactOptions | None = None) -> None:

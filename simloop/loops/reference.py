@@ -105,16 +105,9 @@ LEGAL: machine.LegalMap = {
     states.Compacting: machine.row(
         signals.ContextCompacted, states.Measuring, states.CallingModel, states.Finished
     ),
-    states.CallingModel: {
-        signals.ModelReplied: frozenset({states.RunningTools, states.ClosingStep}),
-        signals.ModelFailed: _AFTER_FAILURE,
-        **machine.CALL_ENDINGS,
-    },
+    states.CallingModel: machine.calling_model(*_AFTER_FAILURE),
     states.RunningTools: machine.RUNNING_TOOLS,
-    states.ClosingStep: {
-        signals.StepClosed: _AFTER_FAILURE | {states.Measuring},
-        **machine.STEP_ENDINGS,
-    },
+    states.ClosingStep: machine.closing_step(*_AFTER_FAILURE, states.Measuring),
     states.BackingOff: machine.row(signals.BackoffElapsed, states.Measuring),
     states.Finished: {},
 }
