@@ -4,8 +4,10 @@ Before anything new is started, `cancellation.check` is asked.
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from simloop import messages as values
@@ -28,17 +30,9 @@ from simloop.world.model_port import RecordedStream
 from simloop.world.world import World
 
 # What the model is told of a call that was not run, or not to its end.
-_REFUSED = {
-    FinishReason.LENGTH: "the reply was cut off by the output limit",
-    FinishReason.CONTENT_FILTER: "the reply was stopped by the content filter",
-    FinishReason.ERROR: "the model reported an error",
-    FinishReason.INTERRUPTED: "the stream ended early",
-}
+_WORDS: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+_REFUSED, _STOPPED = _WORDS["refused"], _WORDS["stopped"]
 _ONE_CALL = "Error: not executed, the loop takes one call of a reply"
-_STOPPED = {
-    Outcome.ABORTED: "Error: not finished, the request was aborted",
-    Outcome.TIMED_OUT: "Error: not finished, the time limit of the run was reached",
-}
 _INTERRUPTED, _TOOL_CALLS = FinishReason.INTERRUPTED, FinishReason.TOOL_CALLS
 _USELESS = {
     _INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),

@@ -6,8 +6,9 @@ in a text leaves all other lines and comments.
 
 import contextlib
 import io
+import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, count
 from math import isinf, isnan
@@ -29,19 +30,10 @@ SCHEMA_FILE = "simloop.schema.json"
 
 _WIDTH = 100
 _LONGEST_KEY = 1_000  # YAML reads a longer one only after a `? `
-_KEYS = (
-    "title", "about", "recorded", "loop", "judge_as", "declares", "bugs", "loops", "seed",
-    "shuffle_ties", "limits", "compaction", "retry", "context", "tool_execution", "hook_isolation",
-    "hook_execution", "clock", "faults", "wire", "warn_after", "max_transitions", "max_trace_chars",
-    "abort", "queue", "system_prompt", "history", "prompt", "then", "input", "files",
-    "shell_timeout", "services", "programs", "offline", "absent", "unscripted", "mcp", "tools",
-    "hooks", "model", "models", "summaries", "expect", "expect_on",
-)  # fmt: skip
+_OF_KEYS: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+_KEYS: Sequence[str] = _OF_KEYS["order"]
 """The order of the keys: the settings, the prompt, the world, the expectations."""
-_SPREAD = frozenset(
-    {"queue", "history", "files", "services", "programs", "tools", "hooks", "model", "models",
-     "summaries", "expect", "expect_on"}
-)  # fmt: skip
+_SPREAD = frozenset(_OF_KEYS["spread"])
 """The keys whose items stand on lines of their own, even if all of them fit on one."""
 
 # What PyYAML would write without quotes, but other readers or people may take for something else.

@@ -230,13 +230,7 @@ def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
 
 
 # What a block of each kind holds when it starts, and the delta and its field with which it grows.
-_BLOCKS: Mapping[str, tuple[JsonObject, str, str]] = {
-    "text": ({"type": "text", "text": ""}, "text_delta", "text"),
-    "reasoning": (
-        {"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking",
-    ),
-    "call": ({"type": "tool_use"}, "input_json_delta", "partial_json"),
-}  # fmt: skip
+_BLOCKS: Mapping[str, tuple[JsonObject, str, str]] = payload.PROVIDERS["anthropic blocks"]
 
 
 class _MessageEncoder(replies.BlockEncoder):

@@ -33,10 +33,7 @@ def lookup_of(request: HttpRequest) -> Callable[[Storage, int], JsonObject] | No
 
 
 _ANTHROPIC, _GOOGLE = "anthropic-version", "x-goog-api-key"
-_MODELS = {
-    _ANTHROPIC: ("claude-sonnet-5",), _GOOGLE: ("gemini-3-pro",),
-    "": ("gpt-5", "gpt-5-mini", "text-embedding-3-small"),
-}  # fmt: skip
+_MODELS = payload.PROVIDERS["models"]
 """By the header that tells the provider."""
 _DIMENSIONS = {"text-embedding-3-large": 3072}
 _MOST = 4096
