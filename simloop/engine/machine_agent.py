@@ -138,17 +138,14 @@ class MachineAgent:
                 raise
         if self._cancellation.pending is not None:
             await self._stop()
-        return self._ended(state)
-
-    def _note_abort(self) -> None:
-        recorder, state = self._recorder, NAMES[type(self._run.state)]
-        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-        recorder.append(Transition(seq, at_ns, signals.AbortRequested(), state, self._counters))
-
-    def _ended(self, state: Any) -> Ending:
         handlers = self._handlers
         errors, cause = self._run.error_count, handlers.cause
         message = handlers.message or state.outcome.message(errors=errors, cause=cause)
         if state.outcome is Outcome.COMPLETED or handlers.text_first:
             message = handlers.said or (message if handlers.text_first else "")
         return Ending(state.outcome, state.limit, message, handlers.text, self._counters)
+
+    def _note_abort(self) -> None:
+        recorder, state = self._recorder, NAMES[type(self._run.state)]
+        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+        recorder.append(Transition(seq, at_ns, signals.AbortRequested(), state, self._counters))

@@ -85,7 +85,9 @@ def pytest_make_collect_report(
     """Repeat the import of a module that needs a provider's key, with a dummy."""
     report = yield
     if report.failed and isinstance(collector, pytest.Module) and _needs_key(collector, report):
-        with _dummy_keys():
+        from simloop.wire.api_keys import dummy_keys  # noqa: PLC0415 - see the module docstring
+
+        with dummy_keys():
             return collector.ihook.pytest_make_collect_report(collector=collector)  # type: ignore[no-any-return]
     return report
 
@@ -100,12 +102,6 @@ def _needs_key(collector: pytest.Module, report: pytest.CollectReport) -> bool:
     return "simloop" in source or bool(collector.config.getini("simloop_auto"))
 
 
-def _dummy_keys() -> contextlib.AbstractContextManager[None]:
-    from simloop.wire.api_keys import dummy_keys  # noqa: PLC0415 - see the module docstring
-
-    return dummy_keys()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Set dummy keys for a test that is simulated, from its first fixture to its last.
@@ -115,8 +111,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if not _is_simulated(item):
         return (yield)
     from simloop.virtual.border.seal import connected_for_runs  # noqa: PLC0415 - see the docstring of the module
+    from simloop.wire.api_keys import dummy_keys  # noqa: PLC0415
 
-    with _dummy_keys(), connected_for_runs():
+    with dummy_keys(), connected_for_runs():
         return (yield)
 
 
@@ -159,9 +156,7 @@ def provider(request: pytest.FixtureRequest) -> "Provider":
     """
     from simloop.runs.fixtures import Provider  # noqa: PLC0415 - see the module docstring
 
-    _check_async(request)
-    item: pytest.Item = request.node
-    return item.stash.setdefault(async_tests.PROVIDER, Provider())
+    return _of_async_test(request, async_tests.PROVIDER, Provider())
 
 
 @pytest.fixture
@@ -169,15 +164,15 @@ def sim(request: pytest.FixtureRequest) -> "Sim":
     """Show an async test its clock, its seed and its trace, and record its tools: see `Sim`."""
     from simloop.runs.fixtures import Sim  # noqa: PLC0415 - see the module docstring
 
-    _check_async(request)
+    return _of_async_test(request, async_tests.SIM, Sim())
+
+
+def _of_async_test(request: pytest.FixtureRequest, key: "pytest.StashKey[T]", value: T) -> T:
     item: pytest.Item = request.node
-    return item.stash.setdefault(async_tests.SIM, Sim())
-
-
-def _check_async(request: pytest.FixtureRequest) -> None:
-    if not async_tests.is_ours(request.node):
+    if not async_tests.is_ours(item):
         needs = "the marker `simloop`, or for an `async def` test `simloop_auto = true`"
         pytest.fail(f"the fixture `{request.fixturename}` needs {needs}", pytrace=False)
+    return item.stash.setdefault(key, value)
 
 
 @pytest.fixture

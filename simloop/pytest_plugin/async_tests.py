@@ -18,7 +18,7 @@ from simloop.pytest_plugin.reports import is_finding, last_of
 from simloop.pytest_plugin.settings import command, played_by, settings_of_async
 
 if TYPE_CHECKING:
-    from simloop.runs.fixtures import AsyncTest, Played, Provider, Sim
+    from simloop.runs.fixtures import AsyncTest, Provider, Sim
 
 PROVIDER: "pytest.StashKey[Provider]" = pytest.StashKey()
 SIM: "pytest.StashKey[Sim]" = pytest.StashKey()
@@ -82,6 +82,11 @@ def _play(
     item: pytest.Function, main: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any]
 ) -> None:
     __tracebackhide__ = True
+    from simloop.check.trial import verdict_on  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.errors import CheckFailed  # noqa: PLC0415
+    from simloop.runs.result import account  # noqa: PLC0415
+    from simloop.scenario.expect import Expect  # noqa: PLC0415
+
     settings, played = settings_of_async(item), played_by(item)
     seeds, first = settings.pop("seeds"), len(played.kept)
     for seed in seeds:
@@ -90,8 +95,16 @@ def _play(
         test = _test(item, seed, settings, _body(item, main, args, given))
         again = command(item, seed if len(seeds) > 1 else None)
         which = f"seed {seed} is the first of {len(seeds)} that fails\n" if len(seeds) > 1 else ""
-        played.last = partial(last_of, test.simulation, (), which, again)
-        _run(test, played, which, again)
+        run = test.simulation
+        played.last = partial(last_of, run, (), which, again)
+        try:
+            with played.run(run.trace):
+                test.run()
+            verdict_on(run, Expect(violates=test.violates)).check()
+        except CheckFailed as error:
+            error.account = error.account or f"\n{which}{account(run.trace, (), ()).lstrip()}"
+            error.reproduce = again
+            raise
 
 
 def _body(
@@ -124,24 +137,6 @@ def _test(
     for fixture in filter(None, (item.stash.get(PROVIDER, None), item.stash.get(SIM, None))):
         fixture.begin(test)
     return test
-
-
-def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
-    __tracebackhide__ = True
-    from simloop.check.trial import verdict_on  # noqa: PLC0415 - see the docstring of the plugin
-    from simloop.errors import CheckFailed  # noqa: PLC0415
-    from simloop.runs.result import account  # noqa: PLC0415
-    from simloop.scenario.expect import Expect  # noqa: PLC0415
-
-    run = test.simulation
-    try:
-        with played.run(run.trace):
-            test.run()
-        verdict_on(run, Expect(violates=test.violates)).check()
-    except CheckFailed as error:
-        error.account = error.account or f"\n{which}{account(run.trace, (), ()).lstrip()}"
-        error.reproduce = again
-        raise
 
 
 class Pending(NamedTuple):

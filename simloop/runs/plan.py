@@ -163,7 +163,8 @@ class Plan:
 
     def tools(self, files: Files | None) -> Mapping[str, Tool]:
         """Return the tools of one run, with those over its files. Raises ScenarioError."""
-        of_files = {} if files is None else file_tools_of(self.scenario, files)
+        timeout_ms = self.scenario.shell_timeout // durations.UNITS_NS["ms"]
+        of_files = {} if files is None else file_tools(files, timeout_ms)
         tools = {**of_files, **self._tools} if of_files else self._tools
         if self.scenario.hooks:
             _check_tools_of_hooks(self.scenario, tools)
@@ -400,11 +401,6 @@ def scripted_tools(scenario: Scenario, *, has_answers: bool = False) -> dict[str
         for name, spec in scenario.tools.items()
         if spec.answers or not has_answers  # they count their calls: each run needs new ones
     }
-
-
-def file_tools_of(scenario: Scenario, files: Files) -> dict[str, Tool]:
-    """Return the tools over the files of one run."""
-    return file_tools(files, scenario.shell_timeout // 10**6)
 
 
 def scripted_hooks(scenario: Scenario, *, is_real: bool = False) -> Hooks:

@@ -15,7 +15,7 @@ from simloop.errors import CannotExpress, ExpectationFailed, ScenarioError
 from simloop.escape import escape
 from simloop.kernel.durations import format_duration
 from simloop.messages import Counters, Message, Outcome, Request, ToolMessage, ToolSpec, json_value
-from simloop.runs.plan import file_tools_of, scripted_tools, stated
+from simloop.runs.plan import scripted_tools, stated
 from simloop.scenario import loader
 from simloop.scenario.conversation import PastMessage, SentRequest, differing, written
 from simloop.scenario.expect import REST, Contains, CountBounds, Expect, ExpectedCounters, Span
@@ -27,6 +27,7 @@ from simloop.trace.requests import requests
 from simloop.trace.timeline import timeline
 from simloop.virtual.border.output import NAMES, Output
 from simloop.world.agent import Ending
+from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
 from simloop.world.program_scripts import command_line, pattern_of
 from simloop.world.tools import Tool, wrong_arguments
@@ -536,7 +537,7 @@ def _specs_of_world(header: Header) -> dict[str, ToolSpec | None]:
     if bytes(header.scenario) == b"null":
         return known
     scenario = Scenario.model_validate_json(bytes(header.scenario))
-    files = {} if scenario.files is None else file_tools_of(scenario, Files({}))
+    files = {} if scenario.files is None else file_tools(Files({}))
     tools = {**files, **scripted_tools(scenario)}
     return {name: tool.spec for name, tool in tools.items()} | known
 

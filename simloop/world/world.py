@@ -37,17 +37,6 @@ class World(Struct, frozen=True):
         """Let the native client end an agent that is to stop before it begins anything new."""
         self.model.turn = self.tools.turn = self.user.turn
 
-    def note_refused(self, what: str, name: str, asked: str, place: str) -> None:
-        """Record what an agent asked for and did not get, unless the newest entry equals it."""
-        # A refusal is no failure: reports list those that nobody means.
-        patterns = {"host": self.offline, "program": self.absent}.get(what, ())
-        meant = any(fnmatchcase(name.lower(), each.lower()) for each in patterns)
-        asked, recorder = writable(asked), self.model.recorder
-        last = recorder.entries[-1] if recorder.entries else None
-        if type(last) is entries.Refused and (last.what, last.asked) == (what, asked):
-            return  # much is tried for ever
-        recorder.record(entries.Refused, what, asked, place, meant)
-
 
 def current_world() -> World | None:
     """Return the world of the run that the caller belongs to, or None outside of runs."""
@@ -72,9 +61,17 @@ def inhabited(world: World) -> Iterator[None]:
 
 
 def note_refused(what: str, name: str, asked: str, place: str) -> None:
-    """Record a refusal in the trace of the run that the caller belongs to: see `World`."""
-    if (world := current_world()) is not None:
-        world.note_refused(what, name, asked, place)
+    """Record what the caller asked for and did not get, unless the newest entry equals it."""
+    if (world := current_world()) is None:
+        return
+    # A refusal is no failure: reports list those that nobody means.
+    patterns = {"host": world.offline, "program": world.absent}.get(what, ())
+    meant = any(fnmatchcase(name.lower(), each.lower()) for each in patterns)
+    asked, recorder = writable(asked), world.model.recorder
+    last = recorder.entries[-1] if recorder.entries else None
+    if type(last) is entries.Refused and (last.what, last.asked) == (what, asked):
+        return  # much is tried for ever
+    recorder.record(entries.Refused, what, asked, place, meant)
 
 
 def note(text: str) -> None:

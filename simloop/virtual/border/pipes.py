@@ -202,18 +202,20 @@ def _waiting(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
     return exchanged(original, inside)
 
 
-def _reading(pipes: Pipes, original: Any, fd: int, file: Any, *args: Any) -> Any:
-    pipes.wait(fd, READ)
+def _changing(pipes: Pipes, original: Any, _: int, file: Any, *args: Any) -> Any:
     found = original(file, *args)
     pipes.changed()
     return found
 
 
+def _reading(pipes: Pipes, original: Any, fd: int, file: Any, *args: Any) -> Any:
+    pipes.wait(fd, READ)
+    return _changing(pipes, original, fd, file, *args)
+
+
 def _writing(pipes: Pipes, original: Any, fd: int, file: Any, data: Any) -> int:
     if not _get_blocking(fd):
-        written: int = original(file, data)
-        pipes.changed()
-        return written
+        return int(_changing(pipes, original, fd, file, data))
     rest = memoryview(data).cast("B")
     size = len(rest)
     while rest:  # as in Python, a write in blocking mode returns when all is written
@@ -221,11 +223,6 @@ def _writing(pipes: Pipes, original: Any, fd: int, file: Any, data: Any) -> int:
         rest = rest[original(file, rest[:PIPE_BUF]) :]
         pipes.changed()
     return size
-
-
-def _closing(pipes: Pipes, original: Any, _: int, file: Any) -> None:
-    original(file)
-    pipes.changed()
 
 
 def _duplicate_to(pipes: Pipes, fd: int, fd2: int, *more: Any, **named: Any) -> int:
@@ -284,7 +281,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
        if (each := getattr(os, name, None)) is not None},
     os.read: _waiting(os.read, _reading),
     os.write: _waiting(os.write, _writing),
-    os.close: _waiting(os.close, _closing),
+    os.close: _waiting(os.close, _changing),
     os.dup2: exchanged(os.dup2, _duplicate_to),
     select.select: exchanged(select.select, _select_from),
     select.poll: _polling(select.poll, 1e-3),
@@ -307,7 +304,7 @@ def _read_whole(pipes: Pipes, original: Any, fd: int, file: io.FileIO) -> Any:
 
 _OF_FILES: dict[str, Callable[..., Any]] = {
     "read": _read_file, "readinto": _reading, "readall": _read_whole, "write": _writing,
-    "close": _closing,
+    "close": _changing,
 }  # fmt: skip
 _SELECTORS = (("PollSelector", "_selector_cls"), ("EpollSelector", "_selector_cls"),
               ("SelectSelector", "_select"))  # fmt: skip

@@ -222,23 +222,22 @@ def _class_stand_in(original: type, simulated: Callable[..., Any]) -> StandInTyp
 
 
 FUNCTIONS: dict[Any, Any] = {
-    _thread.allocate_lock: stand_in(_thread.allocate_lock, lambda _: SimulatedLock()),
-    _thread.allocate: stand_in(_thread.allocate, lambda _: SimulatedLock()),
-    # Written in Python, around a lock that is simulated in here.
-    threading.RLock: stand_in(threading.RLock, lambda _: _threading._RLock()),
+    original: stand_in(original, answer)
+    for original, answer in (
+        (_thread.allocate_lock, lambda _: SimulatedLock()),
+        (_thread.allocate, lambda _: SimulatedLock()),
+        # Written in Python, around a lock that is simulated in here.
+        (threading.RLock, lambda _: _threading._RLock()),
+        (threading.main_thread, _main_thread), (signal.signal, _signal),
+        (threading.enumerate, _enumerate),
+        (threading.active_count, lambda answers: len(_enumerate(answers))),
+        (_threading._newname, lambda answers, name="Thread-%d":
+            name % next(threads_of(answers.loop).numbers)),
+    )
+} | {
     _thread.RLock: _class_stand_in(_thread.RLock, _threading._RLock),
     queue.SimpleQueue: _class_stand_in(queue.SimpleQueue, queue._PySimpleQueue),  # type: ignore[attr-defined]
-    threading.main_thread: stand_in(threading.main_thread, _main_thread),
-    signal.signal: stand_in(signal.signal, _signal),
-    threading.enumerate: stand_in(threading.enumerate, _enumerate),
-    threading.active_count: stand_in(
-        threading.active_count, lambda answers: len(_enumerate(answers))
-    ),
-    _threading._newname: stand_in(
-        _threading._newname,
-        lambda answers, name="Thread-%d": name % next(threads_of(answers.loop).numbers),
-    ),
-}
+}  # fmt: skip
 if isinstance(threading.Lock, type):  # since Python 3.13
     FUNCTIONS[threading.Lock] = _class_stand_in(threading.Lock, SimulatedLock)
 
