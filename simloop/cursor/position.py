@@ -16,9 +16,9 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import shared
+from simloop.virtual.clock.timeouts import NS_PER_MS
 from simloop.virtual.clock.waits import Wait
 
-_NS_PER_MS = 1_000_000
 _MOST_PARTS = 2_000
 _KINDS = {"task": "code", "thread": "code", "timeout": "limit"}
 _HINT = "write the number of an entry, counted from 0, or a virtual time such as 5.2s"
@@ -288,7 +288,7 @@ class Position:
         limits = self.recording.limits
         if limits is not None and limits.max_wall_clock_ms is not None:
             since_ns = record[self.start].at_ns
-            due_ns = since_ns + limits.max_wall_clock_ms * _NS_PER_MS
+            due_ns = since_ns + limits.max_wall_clock_ms * NS_PER_MS
             found.append(PendingTimer("max_wall_clock", since_ns, due_ns, "limit"))
         return tuple(found)
 
@@ -312,11 +312,11 @@ class Position:
                     limit_ms = limits.model_call_timeout_ms
                     if not self.recording.index.has_begun(entry, self.place):
                         limit_ms = min(limit_ms, limits.first_part_timeout_ms)
-                    due_ns = entry.at_ns + limit_ms * _NS_PER_MS
+                    due_ns = entry.at_ns + limit_ms * NS_PER_MS
             case entries.ToolStarted():
                 name = f"tool {entry.name} [{entry.call_id}]"
                 if settings is not None and settings.tool_execution.timeout_ms is not None:
-                    due_ns = entry.at_ns + settings.tool_execution.timeout_ms * _NS_PER_MS
+                    due_ns = entry.at_ns + settings.tool_execution.timeout_ms * NS_PER_MS
             case entries.ServiceRequest():
                 name = f"service #{entry.number} {entry.method} {entry.service}{entry.path}"
             case entries.ProgramStarted():

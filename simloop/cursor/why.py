@@ -11,8 +11,7 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.kernel.states import BackingOff
 from simloop.trace import entries
 from simloop.trace.kinds import KINDS, clock
-
-_NS_PER_MS = 1_000_000
+from simloop.virtual.clock.timeouts import NS_PER_MS
 
 
 def why(position: Position) -> Iterator[str]:
@@ -109,7 +108,7 @@ def _of_backoff(position: Position, entry: entries.Backoff) -> Iterator[str]:
         how = ", as Retry-After says"
     elif isinstance(policy, ExponentialBackoff):
         bounds_ms = policy.initial_delay_ms, policy.max_delay_ms
-        first, longest = (clock(each_ms * _NS_PER_MS) for each_ms in bounds_ms)
+        first, longest = (clock(each_ms * NS_PER_MS) for each_ms in bounds_ms)
         jitter = f", less up to {policy.jitter:.0%} of jitter" if policy.jitter else ""
         how = f": {first} x 2^{entry.failures - 1}, at most {longest}{jitter}"
     yield f"Failure {entry.failures}{most}: the wait is {clock(entry.delay_ns)}{how}."

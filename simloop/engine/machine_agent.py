@@ -54,7 +54,11 @@ class MachineAgent:
     async def answer(self, prompt: str, world: World) -> Ending:
         """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`."""
         if self._handlers is None:
-            self._enter(world)
+            self._model, self._recorder = world.model, world.model.recorder
+            self._cancellation = world.user.cancellation
+            if self._settings.abort_is_flag:
+                self._cancellation.note_abort = self._note_abort
+            self._handlers = EffectHandlers(world, self._settings)
         self._run = self._machine.start()
         self._counters = Counters(self._run.error_count, 0, 0)
         self._handlers.begin()
@@ -63,13 +67,6 @@ class MachineAgent:
             return await self._drive_on()
         finally:
             await self._handlers.stop_tools()  # for a run that an error ends
-
-    def _enter(self, world: World) -> None:
-        self._model, self._recorder = world.model, world.model.recorder
-        self._cancellation = world.user.cancellation
-        if self._settings.abort_is_flag:
-            self._cancellation.note_abort = self._note_abort
-        self._handlers = EffectHandlers(world, self._settings)
 
     async def _drive_on(self) -> Ending:
         """Feed signals to the machine and carry out its effects until it has finished.
