@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Scripts:
-    """The parties that answer the agent of one run, by their scripts."""
+    """The parties that answer the agent of one run, by scripts that may grow during the run."""
 
     def __init__(self, plan: Plan, seeds: Seeds, trace: looptrace.LoopTrace) -> None:
         self.scenario: schema.Scenario = plan.scenario  # states all that was added so far
@@ -134,13 +134,11 @@ class Scripts:
         return (line.place for line in self._lines if line.typed < (line.times or 1))
 
     def add(self, replies: Sequence[Reply]) -> None:
-        """Add replies to the end of the script, during the run too."""
         known = self.scenario.model
         self._fake_model("model").add(entries_of(replies, "model", len(known)))
         self._state(model=[*known, *replies])
 
     def add_party(self, name: str, when: PartyCondition, replies: Sequence[Reply] = ()) -> None:
-        """Add a party, or replies to the end of its script, during the run too."""
         known, model = self.scenario.models.get(name), self._fake_model("models")
         if known is None:
             known = Party(when=when)
@@ -174,7 +172,6 @@ class Scripts:
         return service
 
     def add_app(self, address: str, app: Callable[..., Any]) -> Service:
-        """Add a service that `app` answers, during the run too, and return it."""
         service = app_of(app, address)()
         self._add_service(service)
         header = self._trace.header
@@ -197,7 +194,6 @@ class Scripts:
         return script
 
     def add_lines(self, lines: Sequence[str | Line]) -> None:
-        """Let the user type more lines on standard input, during the run too."""
         known = self.scenario.input or ()
         if isinstance(known, str) or (self._keyboard is not None and self._keyboard.is_over):
             raise ScenarioError("standard input has come to its end", key="input")

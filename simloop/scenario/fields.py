@@ -66,7 +66,6 @@ else:
         """The first of two types at run time."""
 
         def __class_getitem__(cls, kinds: tuple[Any, Any]) -> Any:
-            """Return the type to validate, which is the first of `kinds`."""
             return kinds[0]
 
 
@@ -157,7 +156,6 @@ class Nanoseconds(int):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> core_schema.CoreSchema:
-        """Return a schema that reads with `duration` and writes JSON with `format_duration`."""
         as_text = core_schema.plain_serializer_function_ser_schema(
             format_duration, return_schema=core_schema.str_schema(), when_used="json"
         )

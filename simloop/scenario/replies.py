@@ -166,7 +166,6 @@ class PartyCondition(When):
     """Headers that it has over HTTP; other requests have none."""
 
     def is_met(self, request: messages.Request, model: str, headers: Headers) -> bool:
-        """Return whether a request with this name of a model and these headers is for the party."""
         wanted = {(name.lower(), value) for name, value in self.headers.items()}
         return wanted.issubset(headers) and fits(self.model, model) and self.matches(request)
 

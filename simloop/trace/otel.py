@@ -41,7 +41,6 @@ class OtelSpan(Struct):
     error: str = ""
 
     def add(self, event: str, at_ns: int, /, **attributes: Any) -> None:
-        """Add an event; the names of its attributes begin with that of the event."""
         named = {f"{event}.{key}": value for key, value in attributes.items()}
         self.events.append((event, at_ns, named))
 

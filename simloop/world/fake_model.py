@@ -294,7 +294,6 @@ class FakeModel:
         self._scripts["main", party].add(main)
 
     def add_party(self, name: str, party: PartyScript) -> None:
-        """Add a party after the others, during the run too."""
         self.parties[name] = party.matches
         self._scripts["main", name] = Script(f"models.{name}.replies", name)
         self.add(party.entries, name)

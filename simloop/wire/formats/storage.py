@@ -104,7 +104,6 @@ class Storage:
         return name
 
     def add(self, conversation: str, items: Sequence[JsonObject]) -> Items:
-        """Add items to a conversation, and return them with their ids."""
         before, start = self.conversation(conversation), self._added
         self._added += len(items)
         added = tuple(named(item, f"item_{at}") for at, item in enumerate(items, start))
