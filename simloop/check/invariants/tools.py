@@ -48,6 +48,8 @@ _OF_FAILURES = (
     "busy", "temporar", "overload", "connect",
 )  # fmt: skip
 
+_OF_CUTS = ("cut", "complete", "truncat", "length", "token", "skip", "half", "whole", "too long")
+
 
 @invariant(
     "The tool of a call runs at most once.", "BUGS.md C10, C13, D9, D14",
@@ -697,18 +699,31 @@ def _is_part(one: dict[str, Any], other: dict[str, Any]) -> bool:
 @invariant(
     "No tool runs for a call of a reply that failed or was cut off.",
     "BUGS.md D10, D11",
-    sees=[ToolStarted],
+    sees=[ToolStarted, MainRequest],
 )
-def no_tools_for_broken_replies(subject: Subject, entry: ToolStarted) -> str:
-    """The arguments may be cut off too, and a retry would call the tool again."""
+def no_tools_for_broken_replies(subject: Subject, entry: Any) -> str:
+    """The arguments may be cut off too, and a retry would call the tool again.
+
+    A tool whose runs the trace does not have has run if its result tells of no failure.
+    """
     facts, settings = subject.facts, subject.settings
     if settings is not None and settings.tool_execution.start == "when-called":
         return ""
-    reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
-    if reply is None or not reply.is_closed or reply.finish not in BROKEN:
-        return ""
-    why = "failed" if reply.finish is None else f"ended with {reply.finish}"
-    return f"{described(entry)} runs, and the reply to request {reply.number} {why}"
+    if type(entry) is ToolStarted:
+        reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
+        if reply is None or not reply.is_closed or reply.finish not in BROKEN:
+            return ""
+        why = "failed" if reply.finish is None else f"ended with {reply.finish}"
+        return f"{described(entry)} runs, and the reply to request {reply.number} {why}"
+    for call in [one for message in facts.added for one in calls_of(message)]:
+        reply, result = facts.replies.get(facts.asked.get(call.id, 0)), subject.results.get(call.id)
+        if reply is None or result is None or reply.finish is not FinishReason.LENGTH:
+            continue
+        is_told = tells(result.text) or any(word in result.text.lower() for word in _OF_CUTS)
+        if result.text and not (is_told or result.is_error or call.id in facts.ran):
+            what = f"request {entry.number} has the result {result.text!r:.40} of {call.name!r}"
+            return f"{what}, and the reply to request {reply.number} ended with {reply.finish}"
+    return ""
 
 
 @invariant(

@@ -503,6 +503,17 @@ def test_a_change_or_a_result_that_is_right_is_not_found(
     assert run.found(invariant, subject) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "finds"), [("Two books.", 1), ("The call was cut off.", 0), ("Error: 500", 0), ("", 0)]
+)
+def test_a_result_of_a_call_that_was_cut_off_tells_of_it(text: str, finds: int) -> None:
+    run = called().finish(FinishReason.LENGTH).request([GO, said("", "a"), returned("a", text)])
+    assert len(run.found(no_tools_for_broken_replies)) == finds
+    run = called().finish(FinishReason.LENGTH).started("a").result("a", text)
+    run.request([GO, said("", "a"), returned("a", text)])
+    assert len(run.found(no_tools_for_broken_replies)) == 1  # of its run
+
+
 def test_a_new_answer_of_the_model_makes_a_change_another_one() -> None:
     again = sends().sends(1, "lost")
     again.request([GO]).replied("", "b")
