@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, product, zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -28,6 +29,11 @@ from simloop.virtual.clock.instants import SECOND_NS
 from simloop.world import faults
 from simloop.world.program_scripts import FILES
 
+_DATA: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+_FIRST = tuple(_DATA["first"])
+"""The beginnings of the names of the circumstances that come first."""
+_PHASES, _TOOLS, _SUMMARIES = _DATA["phases"], _DATA["tools"], _DATA["summaries"]
+_OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
 FURTHER, _LAST = "And then?", "And at last?"
 _STORM = 16
 _MOST_STEPS = 40
@@ -110,17 +116,6 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         for kind in kinds
     ]
     return [each for turn in zip_longest(*ordered) for each in turn if each is not None]
-
-
-_FIRST = (
-    "unknown tool", "http 401", "http 429 with a wait", "3 times http 500", "empty",
-    "finish length in a text", "finish content_filter in a text", "lost mid output", "two calls",
-    "malformed arguments", "one tool twice", "broken 0", "broken 1 ", "broken 2 ", "12 calls",
-    "abort after tool-started 1", "abort after service-request 1", "the second prompt",
-    "an answer and a further prompt", "many prompts", "a long conversation",
-    "a message after tool-started",
-)  # fmt: skip
-"""The beginnings of the names of the circumstances that come first."""
 
 
 # ---------------------------------------------------------------- the model
@@ -380,14 +375,6 @@ def _begun(replies: Sequence[Reply]) -> Callable[[WorldDraft, int], None]:
 
 # ---------------------------------------------------------------- tools, the user, other parties
 
-_TOOLS: Sequence[Mapping[str, Any]] = (
-    {"raises": "the disk is full"}, {"takes": "120s"}, {"takes": "20s"}, {"takes": "45s"},
-    {"takes": "30s"}, {"takes": "60s"},
-    {"returns": ""}, {"returns": None}, {"returns": {"of": [1, 2]}}, {"returns_chars": 60_000},
-    {"returns": "\x1b[2J \U0001f600"}, {"cancels": True}, {"hangs": True, "timeout": "180s"},
-    {"raises": "late", "takes": "30s"},
-)  # fmt: skip
-
 
 def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     """Yield the ends of tools whose runs simloop sees, alone and beside another call."""
@@ -470,9 +457,6 @@ def _answering(name: str, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int]
     return act
 
 
-_PHASES = ("request", "part", "text-delta", "tool-call", "finish", "tool-started", "tool-result")
-
-
 def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("a further prompt", _further)
     for nth, phase in product((1, 2), _PHASES):
@@ -486,6 +470,13 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("a further prompt after a failure", _both(failing, _further))
     refused = _inserted({"http": {"status": 401}})
     yield Circumstance("a further prompt after a refusal", _both(refused, _further))
+    cuts: list[tuple[str, Any]] = [("say", "Some"), ("call", offer.call(0) if offer.first else {})]
+    for key, given in cuts:
+        if given:
+            cut = _inserted({key: given, "finish": "length"})
+            yield Circumstance(f"a further prompt after a cut in `{key}`", _both(cut, _further))
+    if offer.course:
+        yield Circumstance("a refusal and then a stop, each after the calls", _refused_and_stopped)
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
     halt = _both(_in_second(), _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
@@ -498,6 +489,15 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         yield Circumstance(f"a message after {phase}", _told(phase))
     two = _both(_told("request"), _told("request"))
     yield Circumstance("two messages after request", two)
+
+
+def _refused_and_stopped(draft: WorldDraft, _: int) -> None:
+    """Let the model make all its calls in a run that fails, and again in one that is stopped."""
+    calls = [each for each in draft.replies if each.call]
+    again = [each.model_copy(update={"ids": []}) for each in calls]
+    draft.replies = [*calls, Reply(http=Http(status=401)), *again]
+    draft.keys["then"] = [*_then(draft, "Do it again."), FURTHER, _LAST]
+    draft.keys["abort"] = Trigger(after="request", nth=2 * len(calls) + 2)
 
 
 def _again(draft: WorldDraft, _: int) -> None:
@@ -547,12 +547,6 @@ def _in_second(**keys: Any) -> Callable[[WorldDraft, int], None]:
 
 _FULL = TokenUsage(input=180_000, output=9_000)
 _WHOLE = {"say": "In short."}
-_SUMMARIES: Mapping[str, Mapping[str, Any]] = {
-    ", a summary that fails": {"http": {"status": 500}},
-    ", an empty summary": {"finish": "stop"},
-    ", a summary that is cut off": {"say": "The user has ask", "finish": "length"},
-    "": _WHOLE,
-}
 
 
 def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
@@ -607,22 +601,6 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
         draft.keys["queue"] = [*draft.get("queue"), message]
 
     return act
-
-
-_SOON = "Thu, 01 Jan 2026 00:00:20 GMT"
-_OF_SERVICES: Mapping[str, tuple[int, Mapping[str, Any]]] = {
-    "refuses": (4, {"status": 422, "json": {"detail": "refused"}}),
-    "is down, and says so": (_STORM, {"status": 503, "json": {"error": "unavailable"}}),
-    "knows the user no longer": (_STORM, {"status": 401}),
-    "asks for a wait": (2, {"status": 429, "headers": {"retry-after": "7"}}),
-    "asks for a wait until a date": (2, {"status": 429, "headers": {"retry-after": _SOON}}),
-    "does not answer": (1, {"stall": "before-headers"}),
-    "takes an hour": (1, {"takes": "1h"}),
-}  # fmt: skip
-_OF_PROGRAMS = {
-    "fails without a word of it": {"exit": 3},
-    "takes an hour": {"takes": 3_600 * 10**9},
-}
 
 
 def _one_by_one(draft: WorldDraft, _: int) -> None:

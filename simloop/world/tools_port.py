@@ -151,11 +151,12 @@ class OwnTools(msgspec.Struct, eq=False):
         whole = [call for call in named if call.request not in self._broken]
         known = () if any(self._offered.values()) else (name,)  # it may describe them elsewhere
         asked = [call for call in whole if name in (self._offered[call.request] or known)]
-        asked = asked or [call for call in named if call.request == named[-1].request]
+        newest = [call for call in named if call.request == named[-1].request]
         value = json_value(arguments, arguments)
+        asked = asked or newest
         equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
-        equal = equal or [each for each in asked if _is_part(each.arguments, value)]
-        unanswered = [each for each in asked if each.call_id not in self._answered]
+        unanswered = [each for each in (*asked, *newest) if each.call_id not in self._answered]
+        equal = equal or [each for each in unanswered if _is_part(each.arguments, value)]
         if (found := next(iter(equal or unanswered), None)) is None:
             self._unasked += 1
             return f"own-{self._unasked}"

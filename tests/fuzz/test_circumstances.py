@@ -269,6 +269,9 @@ def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
     assert [each.http and each.http.status for each in refused] == [None, 401, None]
     after = found["a further prompt after a failure"]
     assert (after.model[0].http and after.model[0].http.status, after.model[0].times) == (500, 16)
+    cut = found["a further prompt after a cut in `say`"]
+    assert (cut.model[0].say, cut.model[0].finish, cut.then[0]) == ("Some", "length", FURTHER)
+    assert "a further prompt after a cut in `call`" not in found, "it has no tools"
     offer = offered(OverHttp, AROUND)
     assert {world(each, AROUND, offer).then[0] for each in of(OverHttp, AROUND, offer)} == {
         "And its price?"

@@ -31,6 +31,9 @@ def shout(word: str) -> str:
     return word.upper()
 
 
+SHOUT = ToolSpec("shout", "", msgspec.Raw(b"{}"))
+
+
 @traced
 def fails(**_: object) -> str:
     raise ValueError("no such file")
@@ -169,6 +172,19 @@ def test_a_call_that_a_request_has_answered_waits_no_more() -> None:
     calls: Any = {"shout": {}}, {"shout": {"word": "a", "loudly": True}}
     found = started(play(agent, *(Reply(call=call) for call in calls)))
     assert [call_id for call_id, *_ in found] == ["call-2", "own-1"]
+
+
+def test_a_run_belongs_to_a_call_that_was_cut_off_and_not_to_one_that_is_answered() -> None:
+    async def agent(prompt: str, world: World) -> None:
+        message = (await world.model.reply([UserMessage(prompt)], tools=[SHOUT])).message
+        refused = [ToolMessage(call.id, "Error: a word is missing") for call in message.calls]
+        await world.model.reply([UserMessage(prompt), message, *refused], tools=[SHOUT])
+        shout("a")
+
+    whole, cut = Reply(call={"shout": {}}), Reply(call={"shout": {"word": "a"}}, finish="length")
+    assert [call_id for call_id, *_ in started(play(agent, whole, cut))] == ["call-2"]
+    whole = Reply(call={"shout": {"loudly": True}})
+    assert [call_id for call_id, *_ in started(play(agent, whole, cut))] == ["call-2"]
 
 
 def test_each_of_two_calls_with_one_id_is_answered_under_it() -> None:

@@ -163,9 +163,11 @@ def newest_user_message_sent(subject: Subject) -> Watch:
         elif kind is entries.Queued:
             waiting.append(entry.text)
         elif kind is entries.Ended:
+            if entry.outcome is not Outcome.COMPLETED:
+                continue
             is_asked = "?" in entry.text[-_QUESTION:] and facts.reply is not None
             proposal = facts.reply.text if is_asked and facts.reply else ""
-            if lacks and entry.outcome is Outcome.COMPLETED:
+            if lacks:
                 return lacks
         elif entry.purpose == "main":
             request = facts.request

@@ -11,9 +11,10 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from simloop.check.invariants.agents import is_answer
-from simloop.check.invariants.invariant import Watch, invariant, of_agents
+from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import BEHIND, forms
-from simloop.check.invariants.subject import MainRequest, Subject
+from simloop.check.invariants.subject import MainRequest, Subject, calls_of
+from simloop.check.invariants.tools import changes_a_service
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -31,6 +32,7 @@ from simloop.virtual.clock.timeouts import GRACE_NS
 _SHORT = 4
 """The number of messages and calls up to which a conversation counts as short."""
 
+_REDIRECTS = 300  # the statuses below are successes
 _GO_ON = ("continue", "go on", "carry on", "keep going", "left off", "cut off")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 _CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
@@ -172,6 +174,48 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             return found
 
 
+@invariant(
+    "A conversation that keeps the changes of a failed run keeps those of a stopped one, too, and "
+    "the other way round.",
+    "BUGS.md C9, C10, D4",
+    sees=[
+        entries.Prompt, entries.ToolResult, entries.ServiceRequest, entries.ServiceReply,
+        MainRequest, entries.Ended,
+    ],
+    needs=[Need.AGENT, Need.MUTATING],
+    begins=[entries.ToolResult, entries.ServiceRequest],
+)  # fmt: skip
+def changes_kept_however_a_run_ends(subject: Subject) -> Watch:
+    """Else the model makes them again. An agent that takes all such runs back is not judged."""
+    facts, mutating = subject.facts, subject.mutating or ()
+    changing = set[int]()  # the requests to services
+    made, before = set[str](), set[str]()  # calls that changed the world, in this run and the last
+    ended = Outcome.COMPLETED
+    known: dict[bool, tuple[Outcome, int]] = {}
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is entries.Prompt:
+            before, made = made, set()
+        elif kind is entries.Ended:
+            ended = entry.outcome
+        elif kind is entries.ToolResult:
+            made |= {entry.call_id} if entry.name in mutating and not entry.is_error else set()
+        elif kind is entries.ServiceRequest:
+            changing |= {entry.number} if changes_a_service(entry, mutating) else set()
+        elif kind is entries.ServiceReply:
+            if entry.request in changing and 0 < entry.status < _REDIRECTS:
+                made |= {call.id for reply in facts.last_replies() for call in reply.calls}
+        elif facts.request is not None and before and ended in (Outcome.FAILED, Outcome.ABORTED):
+            sent = {call.id for each in facts.request.messages for call in calls_of(each)}
+            is_kept, before = not before.isdisjoint(sent), set()
+            known[is_kept] = ended, entry.number
+            if len(known) > 1 and known[True][0] is not known[False][0]:
+                (kept, first), (lost, number) = known[True], known[False]
+                of_kept = f"request {first} has the calls of the run that ended as {kept}"
+                return f"{of_kept}, and request {number} has lost those of the one that is {lost}"
+
+
 class _Lack(NamedTuple):
     """A request has nothing of the conversation before it: its messages and the last answer."""
 
@@ -191,6 +235,7 @@ class _Memory:
         self.forgot: int | None = None
         self.lack: _Lack | None = None  # in this run
         self.newest = self.text = ""  # the prompt, and the text of the run before
+        self.said = ""  # the text of the last run that was completed
         self.prompts = set[str]()  # those before the newest
         self.is_first = False
         self.is_of_one = True  # user: this prompt and the one before
@@ -222,6 +267,7 @@ class _Memory:
                 f"and request {self.forgot} has forgotten it"
             )
         self.answered = self.answered or self.completed
+        self.said = ended.text.strip() if self.completed else self.said
         last = self.facts.request.system_prompt if self.facts.request else ""
         if self.completed:
             last = self.answering = _answering(self.facts, ended.text) or self.answering
@@ -249,7 +295,8 @@ class _Memory:
             return ""
         if before.output is not None and reply and reply.text.strip() not in self.text:
             return ""  # it was asked for an object, and not for the answer
-        answer = reply.text.strip() if reply is not None and is_answer(reply) else ""
+        answer = "" if self.completed else self.said
+        answer = reply.text.strip() if reply is not None and is_answer(reply) else answer
         lack = _Lack(request.number, self.newest, old, answer)
         if not _has_some(request, lack):
             # Of several agents, some need no conversation.

@@ -204,6 +204,13 @@ def test_a_prompt_may_agree_to_a_proposal_that_the_request_has(text: str, finds:
     assert len(run.found(newest_user_message_sent)) == finds
 
 
+def test_a_proposal_stays_when_the_run_after_it_fails() -> None:
+    run = asked().replied(PLAN).ended(text="Buy milk. Shall I? (yes/no)").prompt("More.")
+    run.request([UserMessage("More.")]).replied("?").ended(Outcome.FAILED).prompt("yes")
+    run.request([UserMessage("Do this: Buy milk.")], system_prompt="Do.").replied("Done.")
+    assert run.ended(text="Done.").found(newest_user_message_sent) == []
+
+
 def test_an_agent_may_strip_the_name_before_a_prompt() -> None:
     run = Recording().prompt("ann: Go.").request([GO])
     assert run.found(newest_user_message_sent) == []
