@@ -485,6 +485,9 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for what, summary in _SUMMARIES.items() if asks else [("", _WHOLE)]:
         yield Circumstance(f"a long conversation{what}", _long(summary))
         yield Circumstance(f"many prompts{what}", _many(summary))
+    slow, stop = {**_WHOLE, "pace": {"first_part": "40s"}}, _stopped(at="20s")
+    for what, act in (("a long conversation", _long(slow)), ("many prompts", _many(slow))):
+        yield Circumstance(f"{what}, stopped in a summary", _both(act, stop))
     for phase in ("request", "tool-started", "finish"):
         yield Circumstance(f"a message after {phase}", _told(phase))
     two = _both(_told("request"), _told("request"))
@@ -560,7 +563,7 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
             {"call": [draft.offer.call(n, n) for n in range(12)]} if draft.offer.first else {}
         )
         draft.insert(0, Reply(say=["some words " * 3_000], **calls, usage=_FULL, times=2))
-        _summed(draft, keys)
+        _summed(draft, keys, "first words")
         said = [Then(say=each * 3_000) for each in ("first words ", "second words ")]
         draft.keys["then"] = _then(draft, *said, FURTHER)
 
@@ -575,23 +578,29 @@ def _many(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
         for number in range(_PROMPTS if draft.offer.first else 0):  # of unequal lengths
             calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
             draft.replies += [*[Reply(call=calls)] * (number % 3), end]
-        _summed(draft, keys)
+        _summed(draft, keys, "Prompt 2.")
         more = [f"Prompt {number}." for number in range(2, _PROMPTS + 2)]
         draft.keys["then"] = [*draft.get("then"), *more]
 
     return act
 
 
-def _summed(draft: WorldDraft, keys: Mapping[str, Any]) -> None:
-    """Answer each request for a summary so: an agent asks for it without its tools."""
+def _summed(draft: WorldDraft, keys: Mapping[str, Any], early: str) -> None:
+    """Answer each request for a summary so: an agent asks for it without its tools.
+
+    Another model answers so if it gets the text `early`, or fails at all requests.
+    """
     if draft.offer.first and not draft.offer.answers:
         is_whole = keys.keys() == {"say"}
         first = [Reply(when=When(tools=[]), say="At first.", times=1)] if is_whole else []
         draft.rules += [*first, Reply(when=When(tools=[]), **keys, times="always")]
     if keys.keys() != {"say"}:
-        said_by_all = {"replies": [Reply(**keys, times="always")]}
-        parties = draft.get("models").items()
-        draft.keys["models"] = {name: each.model_copy(update=said_by_all) for name, each in parties}
+        when = {"conversation": {"contains": early}} if "pace" in keys else None
+        said = Reply.model_validate({**keys, "when": when, "times": "always"})
+        draft.keys["models"] = {
+            name: each.model_copy(update={"replies": [said, *(each.replies if when else ())]})
+            for name, each in draft.get("models").items()
+        }
 
 
 def _told(phase: str) -> Callable[[WorldDraft, int], None]:
@@ -664,7 +673,7 @@ def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     twice = _inserted({"call": [offer.call(0), offer.call(0, 1)]}) if offer.first else _further
     for key, phase in (("services", "service-request"), ("programs", "program-started")):
         for nth in (1, 2) if getattr(base, key) else ():
-            stop = _stopped(after=phase, nth=nth)
+            stop = _both(_a_minute_later, _stopped(after=phase, nth=nth))
             yield Circumstance(f"abort after {phase} {nth}", stop)
             yield Circumstance(f"abort after {phase} {nth} of two calls", _both(twice, stop))
     for key, several, change in (

@@ -77,10 +77,12 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
             if first is not None and entry.status in _REFUSALS:
-                refused[first.once, *_what(first)] = entry.status
+                refused[first.once, *tools.what_of(first)] = entry.status
         else:
             sent[entry.number] = entry
-            status = None if are_several(subject) else refused.get((entry.once, *_what(entry)))
+            status = (
+                None if are_several(subject) else refused.get((entry.once, *tools.what_of(entry)))
+            )
             if status is not None and entry.method in tools.CHANGING:
                 what = f"{entry.method} {entry.service}{entry.path}"
                 return f"{what} is sent again as request {entry.number} after status {status}"
@@ -132,7 +134,7 @@ def keys_used_once(_: Subject) -> Watch:
     while True:
         entry = yield
         first = made.setdefault((entry.service, entry.once), entry) if entry.once else entry
-        if _what(first) != _what(entry):
+        if tools.what_of(first) != tools.what_of(entry):
             return f"{tools.described(entry)} has the Idempotency-Key of request {first.number}"
 
 
@@ -273,10 +275,6 @@ def _made(request: ServiceRequest, given: str) -> tuple[tuple[str, str, str], st
     return (request.method, request.path, rest), key
 
 
-def _what(request: ServiceRequest) -> tuple[str, str, str, str]:
-    return request.service, request.method, request.path, request.body
-
-
 @of_agents(
     "An agent waits as long as a service asks before it sends a request again, and before a third "
     "retry in any case, and makes no ten retries in a row within a second each.",
@@ -302,9 +300,9 @@ def services_not_pressed(subject: Subject) -> Watch:
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
             if first is not None and (entry.failure in _LOST or entry.status >= _REFUSED):
-                failed[_what(first)] = entry
+                failed[tools.what_of(first)] = entry
         else:
-            sent[entry.number], what = entry, _what(entry)
+            sent[entry.number], what = entry, tools.what_of(entry)
             reply = failed.pop(what, None)
             if reply is None or are_several(subject):
                 continue
@@ -448,11 +446,19 @@ def failed_agents_told(subject: Subject) -> Watch:
         result, sent = message.text, facts.sent[reply.number]
         is_other = sent.system_prompt != facts.before.system_prompt or not sent.system_prompt
         is_apart = is_other and {*sent.messages}.isdisjoint(facts.before.messages)
+        is_apart = is_apart and not _retells(sent, facts.before, calls[0].name)
         if is_apart and _hides(result, reply, sent, calls[0]):
             why = f"ended with {reply.finish}" if reply.finish else "failed"
             told = f"request {entry.number} has {result!r:.60} for call {calls[0].id!r}"
             asked = f"the reply to request {reply.number}, of the agent that it called"
             return f"{told}, and {asked}, {why}"
+
+
+def _retells(sent: SentRequest, before: SentRequest, called: str) -> bool:
+    """Return whether a request has the messages of another one in its text, as for a summary."""
+    words = [each.text for each in sent.messages]
+    told = {each.text for each in before.messages if any(each.text in word for word in words)}
+    return len(told - {""}) > 1 or any(f'"{called}"' in word for word in words)
 
 
 def _hides(result: str, reply: ReceivedReply, sent: SentRequest, call: Called) -> bool:

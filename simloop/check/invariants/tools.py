@@ -148,6 +148,11 @@ def changes_a_service(entry: ServiceRequest, mutating: Collection[str] | None) -
     return entry.method in CHANGING and address.startswith((*known,))
 
 
+def what_of(request: ServiceRequest) -> tuple[str, str, str, str]:
+    """Return what a request asks of whom, without its number and its key."""
+    return request.service, request.method, request.path, request.body
+
+
 def _is_inner(name: str, request: SentRequest | None) -> bool:
     offered = () if request is None else request.tools
     return bool(offered) and all(each.name != name for each in offered)

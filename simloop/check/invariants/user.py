@@ -14,7 +14,7 @@ from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import BEHIND, forms
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of
-from simloop.check.invariants.tools import changes_a_service
+from simloop.check.invariants.tools import changes_a_service, described, what_of
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -431,16 +431,18 @@ def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:
     "After a stop, the run sends no request and starts no tool.",
     "BUGS.md C9, D7, D10",
     sees=[entries.StopRequested, entries.Prompt, entries.Request, entries.ToolStarted,
-          entries.LeftBehind],
-    begins=[entries.StopRequested, entries.LeftBehind],
+          entries.LeftBehind, entries.ServiceRequest, entries.ServiceReply],
+    begins=[entries.StopRequested, entries.LeftBehind, entries.ServiceRequest],
 )  # fmt: skip
 def nothing_starts_after_stop(subject: Subject) -> Watch:
     """This holds during a reply, between two tools and in a backoff.
 
     No stop interrupts a thread, so a tool that an agent calls in one is not judged. Nor is one that
     its code calls at the moment of the stop: a task that was ready before runs first. A task or a
-    thread that a completed run has left behind is not stopped.
+    thread that a completed run has left behind is not stopped. A request to a service may be for
+    the clean-up, unless it is one that the stop has broken off.
     """
+    sent, broken_off = dict[int, entries.ServiceRequest](), set[tuple[str, str, str, str]]()
     stop: entries.StopRequested | None = None
     goes_on = False  # a task or a thread of an earlier run
     while True:
@@ -451,6 +453,15 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
                 stop = entry
         elif kind is entries.Prompt:
             stop = None
+            broken_off.clear()
+        elif kind is entries.ServiceReply:
+            if (begun := sent.pop(entry.request, None)) and stop and entry.failure == "closed":
+                broken_off.add(what_of(begun))
+        elif kind is entries.ServiceRequest:
+            sent[entry.number] = entry
+            if stop and what_of(entry) in broken_off:
+                again = f"{described(entry)} is sent again"
+                return f"{again} after the run was stopped ({stop.cause}, entry {stop.seq})"
         elif stop is None:
             goes_on = goes_on or (kind is entries.LeftBehind and entry.what in BEHIND)
         elif (kind is entries.LeftBehind and entry.what != "stop") or (

@@ -449,6 +449,20 @@ def test_a_remembered_result_of_an_own_tool_is_one_for_the_arguments(
 PAYS = Subject(mutating=frozenset({"pay"}))
 
 
+@pytest.mark.parametrize(
+    ("dump", "finds"),
+    [("Is Oslo well?", 1), ("Sum up: Go. Is Oslo well? Done.", 0), ('Is Oslo? "look"', 0)],
+)
+def test_a_summary_beside_a_call_is_no_agent_that_the_call_asks(dump: str, finds: int) -> None:
+    run = Recording().prompt().request([GO]).replied("Done.").ended().prompt("Is Oslo?")
+    old: list[Message] = [GO, said("Done."), UserMessage("Is Oslo?")]
+    run.request(old).call("a", '{"at": "Oslo"}').finish()
+    run.request([UserMessage(dump)], system_prompt="Sum up.").text("It is")
+    run.finish(FinishReason.LENGTH)
+    run.request([*old, said("", "a", arguments='{"at": "Oslo"}'), returned("a", "It is")])
+    assert len(run.found(failed_agents_told)) == finds
+
+
 def test_a_tool_that_changes_the_world_sends_nothing_for_a_reply_that_was_cut_off() -> None:
     (found,) = ordered_once(finish=FinishReason.LENGTH).found(no_changes_for_broken_replies, PAYS)
     assert found.endswith("is sent, and the reply to request 1 ended with length")

@@ -111,3 +111,21 @@ def test_a_tool_of_own_code_that_was_due_at_the_stop_or_runs_in_a_thread_is_not_
     for late in (own(stopped().after(0.001), own=True), own(stopped())):
         (found,) = late.found(nothing_starts_after_stop)
         assert f"a tool starts {STOPPED}" in found
+
+
+@pytest.mark.parametrize(
+    ("failure", "body", "finds"), [("closed", "{}", 1), ("closed", "[]", 0), ("lost", "{}", 0)]
+)
+def test_a_request_that_a_stop_has_broken_off_is_not_sent_again(
+    failure: str, body: str, finds: int
+) -> None:
+    def pays(run: Recording, number: int, body: str) -> Recording:
+        return run.add(entries.ServiceRequest, number, "https://b.example", "POST", "/pay", body)
+
+    run = pays(Recording().prompt().request([GO]), 1, "{}").stop()
+    run.add(entries.ServiceReply, 1, 0, "", failure).ended(Outcome.ABORTED).after(2)
+    found = pays(run, 2, body).found(nothing_starts_after_stop)
+    assert len(found) == finds
+    assert not finds or found[0].startswith("the request POST https://b.example/pay is sent again")
+    later = pays(run.prompt("Next."), 3, "{}").found(nothing_starts_after_stop)
+    assert len(later) == finds, "the model may ask again"
