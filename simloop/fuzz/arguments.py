@@ -6,12 +6,14 @@ others stay plain. The validator of tools decides which of them the schema allow
 need not know every keyword. A schema may name itself, or ask for a billion items.
 """
 
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import chain, islice, zip_longest
 from math import ceil, floor, isfinite
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import jsonschema_rs
@@ -20,6 +22,10 @@ from simloop.errors import ScenarioError
 from simloop.world.tools import canonical_json, named_by, validator_of
 
 Schema: TypeAlias = Mapping[str, Any]
+_DATA: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+_BOUNDS, _FORMATS, _NAMED = _DATA["bounds"], _DATA["formats"], _DATA["formats by names"]
+_OF_IDS, _OF_FILES = tuple(_DATA["names of ids"]), tuple(_DATA["names of files"])
+"""The ends of the names of such arguments."""
 _DEEP = 6
 """The depth at which a schema that refers to itself gets its smallest value."""
 _NESTED = 2
@@ -28,19 +34,9 @@ _LONG, _ITEMS = 10_000, 100
 """The longest text and the longest list that a schema can ask for."""
 _MOST, _RESOLVED = 400, 20_000
 """The most candidates of one tool, and the most schemas that are resolved for them."""
-_BOUNDS = ("type", "minLength", "maxLength", "pattern", "minimum", "maximum", "exclusiveMinimum",
-           "exclusiveMaximum", "multipleOf")  # fmt: skip
-_FORMATS = {
-    "date": "2026-03-01", "date-time": "2026-03-01T09:30:00Z", "time": "09:30:00Z",
-    "email": "a@example.com", "uri": "https://example.com/a", "hostname": "example.com",
-    "uuid": "00000000-0000-4000-8000-000000000001", "ipv4": "192.0.2.1", "duration": "PT5M",
-}  # fmt: skip
 _TEXTS = ("", " ", "it's \"quoted\" \\ text\n\twith lines", "a/b?c=d#e", "é 漢字 \U0001f600 \u202e",
           "0", "x" * 3_000, "null", "../up", "a, b; c")  # fmt: skip
 _NUMBERS = (0, -1, 1, 2, 10, 100, 2**31, 10**15, 0.1, -0.5, 1e308)
-_OF_IDS = ("id", "number", "code", "key")
-"""The ends of the names of arguments that take an id."""
-_OF_FILES = ("path", "file", "filename")
 _CHARS = "abcXYZ0129_- .:/@"
 
 
@@ -50,8 +46,6 @@ PLAIN_TEXTS = ("some {0}", "{1}1", "2026-03-01", "1", "{1}1")
 An agent that says no more than `string` in its schema may still refuse a blank, or want a date. The
 last form stays where none helps.
 """
-_NAMED = {"mail": "email", "url": "uri", "link": "uri", "date": "date", "day": "date"}
-"""The formats of arguments by the ends of their names."""
 _EXAMPLE = re.compile(
     r"(?:such as|e\.g\.,?|example,?|example:) (?:[\"'`]([^\"'`]+)|(\S*\d\S*[^\s.,;)]))"
 ).search

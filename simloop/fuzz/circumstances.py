@@ -279,9 +279,8 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
     ):  # fmt: skip
         yield Circumstance(what, _inserted(keys))
     for what, value in (("null", "null"), ("a list", "[1]")):
-        yield Circumstance(
-            f"{what} as arguments", _inserted({"call": {name: value}}), is_breach=True
-        )
+        act = _inserted({"call": {name: value}})
+        yield Circumstance(f"{what} as arguments", act, is_breach=True)
     for ids in (["a", "a"], ["", ""], ["call-1", "call-2"]):
         yield Circumstance(f"ids {ids}", _inserted({"call": several, "ids": ids}), is_breach=True)
     for tool in offer.first:
@@ -293,9 +292,8 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
             yield Circumstance(f"{what} {number} of {tool}", _inserted({"call": {tool: each}}))
     for tool in offer.first:  # what one of them has read, another may change
         for number, each in enumerate(offer.tools[tool].edges[:8]):
-            yield Circumstance(
-                f"edge {number} of {tool}, 4 at once", _inserted({"call": [{tool: each}] * 4})
-            )
+            act = _inserted({"call": [{tool: each}] * 4})
+            yield Circumstance(f"edge {number} of {tool}, 4 at once", act)
 
 
 def _in_turn(draft: WorldDraft, place: int) -> None:
@@ -644,9 +642,8 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         act = _with_services(name, [Route(post=f"/{REST}", status=422, times=1), *late])
         yield Circumstance(f"{name} refuses a POST, and is late with the others", act)
     of_post = partial(with_fault, of="post")  # a read before would use the fault up
-    asks = faults.SiteFault(
-        "service asks for a wait", faults.Stage.INSTEAD, _OF_SERVICES["asks for a wait"][1]
-    )
+    wait = _OF_SERVICES["asks for a wait"][1]
+    asks = faults.SiteFault("service asks for a wait", faults.Stage.INSTEAD, wait)
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
         alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
         yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)

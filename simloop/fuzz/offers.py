@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, structs
 
-from simloop.check.invariants.tools import tells
+from simloop.check.invariants.subject import tells
 from simloop.check.trial import UNJUDGED, trial
 from simloop.errors import CheckFailed
 from simloop.fuzz.alphabet import LAST, CalledTools

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import WHOLE
-from simloop.check.invariants.subject import MainRequest, Subject
+from simloop.check.invariants.subject import WORDS, MainRequest, Subject, tells
 from simloop.kernel.errorclass import ErrorClass, class_of_status
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
@@ -35,15 +35,6 @@ RATE_LIMIT = 429
 AT_ONCE = 3  # retries in a row without a wait
 _USUAL = ExponentialBackoff()
 _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
-_MISTAKES = {
-    "AssertionError", "AttributeError", "IndexError", "JSONDecodeError", "KeyError", "NameError",
-    "RecursionError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
-}  # fmt: skip
-_CONVERSIONS = tuple(f"ValueError: {each}" for each in (
-    "could not convert", "invalid literal", "not enough values", "too many values", "time data",
-    "Invalid isoformat", "Invalid format",
-))  # fmt: skip
-"""The words of Python for a text that is not as the code believes, such as the date of a header."""
 _OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an object
 _SPENDING = (
     entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended,
@@ -51,8 +42,6 @@ _SPENDING = (
 _FAILING = 25  # useless replies in a row
 _AGAIN = 2  # replies that call one tool, after which an agent may give it up
 _OF_SERVERS = frozenset({500, 503})
-_OF_BOUNDS = ("limit", "maximum", "max_", "exceed", "too many", "after so many")
-"""Words of an agent that has reached a bound of its own, which it need not declare."""
 
 
 def _without_ms(fault: Fault | None) -> Fault | None:
@@ -303,7 +292,8 @@ def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
         cause = cause.partition("): ")[2]
     expected = subject.expected
     may_fail = Outcome.FAILED in (expected.outcome, *(expected.outcomes or ()))
-    is_mistake = cause.partition(":")[0] in _MISTAKES or cause.startswith(_CONVERSIONS)
+    is_mistake = cause.partition(":")[0] in WORDS["mistakes"]
+    is_mistake = is_mistake or cause.startswith(tuple(WORDS["conversions"]))
     if may_fail or entry.outcome is not Outcome.FAILED or not is_mistake:
         return ""
     reply = subject.facts.reply
@@ -463,7 +453,7 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     if reply.finish in WHOLE and reply.calls and not spent.failing:
         missing = {call.name for call in reply.calls} - {each.name for each in facts.request.tools}
         is_usual = not missing and len({call.id for call in reply.calls}) == len(reply.calls)
-        is_bound = any(word in entry.message.lower() for word in _OF_BOUNDS)
+        is_bound = tells(entry.message, "bounds")
         names = {call.name for call in reply.calls}
         of_run = facts.main_replies[facts.earlier_replies :]
         times = sum(not names.isdisjoint(call.name for call in each.calls) for each in of_run)
@@ -553,7 +543,7 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
         steps = sum(each.finish is not None for each in of_run)
         is_last = limits is not None and steps == limits.max_steps
         waiting = said - {message.text for message in request.messages} if request else ()
-        is_bound = waiting or any(word in entry.message.lower() for word in _OF_BOUNDS)
+        is_bound = waiting or tells(entry.message, "bounds")
         is_bound = is_bound and not is_last
         if entry.outcome is not Outcome.FAILED or facts.stop is not None or is_bound:
             continue

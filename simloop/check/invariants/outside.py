@@ -12,7 +12,7 @@ from simloop.check.invariants import tools
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import WHOLE
-from simloop.check.invariants.subject import MainRequest, Subject, calls_of
+from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault, ToolMessage, json_value
 from simloop.messages import Request as SentRequest
@@ -53,9 +53,6 @@ _ABSENT = re.compile(
 )
 """Words for what is not there, which tell nothing of a service that did not answer."""
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
-_OF_TIMEOUTS = (
-    "timeout", "in time", "timed", "too long", "too slow", "not end", "not finish", "gave up",
-)  # fmt: skip
 
 
 @of_agents(
@@ -161,7 +158,7 @@ def changes_ended_before_their_answers(subject: Subject) -> Watch:
             under_way = {}
         elif under_way and subject.results and len(subject.facts.conversations) == 1:
             texts = [message.text.lower() for message in subject.results.values()]
-            is_late = any(word in text for word in _OF_TIMEOUTS for text in texts)
+            is_late = any(tells(text, "timeouts") for text in texts)
             if not is_late and subject.facts.running.keys() <= subject.results.keys():
                 first = min(under_way)
                 told = f"request {entry.number} tells the model of the result {texts[0]!r:.60}"
@@ -349,7 +346,7 @@ def slow_programs_ended(subject: Subject) -> Watch:
         elif type(entry) is Request:
             new = set()
             texts = [message.text for message in subject.results.values()]
-            if len(texts) == 1 and any(word in texts[0].lower() for word in _OF_TIMEOUTS):
+            if len(texts) == 1 and tells(texts[0], "timeouts"):
                 given_up |= dict.fromkeys(running, texts[0])
         else:
             for number in [each for each in running if each in given_up]:
@@ -396,7 +393,7 @@ def failed_programs_told(subject: Subject) -> Watch:
                 entry.exit and entry.program in complaining
             )
             lost = "" if is_usual else f"its program {ended}"
-            if entry.exit and text and not tools.tells(text):
+            if entry.exit and text and not tells(text):
                 failed[text] = entry.exit
         elif type(entry) is Request:
             calls = chain.from_iterable(map(calls_of, subject.facts.added))
@@ -409,7 +406,7 @@ def failed_programs_told(subject: Subject) -> Watch:
                     )
                 said = _ABSENT.sub("", message.text.lower())
                 if lost and len(subject.results) == 1 and not (
-                    message.is_error or tools.tells(said, names.get(call_id, ""))
+                    message.is_error or tells(said, tool=names.get(call_id, ""))
                 ):  # fmt: skip
                     return f"request {entry.number} has {message.text!r:.60}, and {lost}"
             failed.clear()
@@ -470,7 +467,7 @@ def _hides(result: str, reply: ReceivedReply, sent: SentRequest, call: Called) -
     is_quoted = len(result) > _SHORT
     is_fallback = any(text in result or (is_quoted and result in text) for text in words if text)
     is_part = part != "" and part in result
-    return is_called and not tools.tells(result, call.name) and (is_part or not is_fallback)
+    return is_called and not tells(result, tool=call.name) and (is_part or not is_fallback)
 
 
 @of_agents(
@@ -499,7 +496,7 @@ def failures_not_remembered(subject: Subject) -> Watch:
                 if message is not None and is_new and told.get(work) == message.text:
                     again = f"request {entry.number} answers call {call.id!r} with the same failure"
                     return f"{again}, {message.text!r:.80}, and no program has run"
-                if message and has_failed and len(calls) == 1 and tools.tells(message.text):
+                if message and has_failed and len(calls) == 1 and tells(message.text):
                     told[work] = message.text  # of the program: no other call has failed
             has_begun = has_failed = False
 

@@ -4,9 +4,11 @@ A missing declaration is None, and an invariant that needs it is then not judged
 limits and no policies.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from simloop.engine.settings import EngineSettings
@@ -24,6 +26,14 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.facts import Facts
 from simloop.world.tools import Tool
+
+WORDS: dict[str, list[str]] = json.loads(Path(__file__).with_name("words.json").read_text("utf-8"))
+
+
+def tells(text: str, of: str = "failures", *, tool: str = "") -> bool:
+    """Return whether a text has one of the words of that list, but those of a tool's name."""
+    words = (word for word in WORDS[of] if word[:4] not in tool.lower())
+    return any(word in text.lower() for word in words)
 
 
 class Course:

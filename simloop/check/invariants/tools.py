@@ -12,7 +12,7 @@ from typing import Any
 
 from simloop.check.invariants.agents import reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.subject import MainRequest, Subject, calls_of
+from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
 from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage, json_value
 from simloop.messages import Request as SentRequest
 from simloop.messages import ToolCall as ToolCalled
@@ -40,15 +40,6 @@ _CLEAR = 4
 _LONG = 1_000
 """The length in characters from which an agent may cut a result."""
 BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
-_OF_FAILURES = (
-    "error", "fail", "exception", "not ", "n't", "cannot", "no ", "unable", "invalid", "wrong",
-    "timeout", "timed", "took", "stopp", "abort", "interrupt", "cancel", "denied", "unavail",
-    "refuse", "reject", "missing", "unknown", "problem", "again", "retry", "sorry", "status",
-    "exit", "fix", "raise", "false", "down", "later", "offline", "lost", "unreach", "signal",
-    "busy", "temporar", "overload", "connect",
-)  # fmt: skip
-
-_OF_CUTS = ("cut", "complete", "truncat", "length", "token", "skip", "half", "whole", "too long")
 
 
 @invariant(
@@ -413,19 +404,16 @@ def failures_told(subject: Subject) -> Watch:
             for call_id, message in subject.results.items():
                 name, why = failed.pop(call_id, ("", ""))
                 told = (
-                    not name or message.is_error or why in message.text or tells(message.text, name)
+                    not name
+                    or message.is_error
+                    or why in message.text
+                    or tells(message.text, tool=name)
                 )
                 if not told:
                     return (
                         f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
                         f"and the tool {name!r} failed: {why:.80}"
                     )
-
-
-def tells(text: str, tool: str = "") -> bool:
-    """Return whether a text has a word of a failure, which is none in the name of its tool."""
-    words = (word for word in _OF_FAILURES if word[:4] not in tool.lower())
-    return any(word in text.lower() for word in words)
 
 
 @invariant(
@@ -724,7 +712,7 @@ def no_tools_for_broken_replies(subject: Subject, entry: Any) -> str:
         reply, result = facts.replies.get(facts.asked.get(call.id, 0)), subject.results.get(call.id)
         if reply is None or result is None or reply.finish is not FinishReason.LENGTH:
             continue
-        is_told = tells(result.text) or any(word in result.text.lower() for word in _OF_CUTS)
+        is_told = tells(result.text) or tells(result.text, "cuts")
         if result.text and not (is_told or result.is_error or call.id in facts.ran):
             what = f"request {entry.number} has the result {result.text!r:.40} of {call.name!r}"
             return f"{what}, and the reply to request {reply.number} ended with {reply.finish}"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import BEHIND, forms
-from simloop.check.invariants.subject import MainRequest, Subject, calls_of
+from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
 from simloop.check.invariants.tools import changes_a_service, described, what_of
 from simloop.messages import (
     AssistantMessage,
@@ -33,7 +33,6 @@ _SHORT = 4
 """The number of messages and calls up to which a conversation counts as short."""
 
 _REDIRECTS = 300  # the statuses below are successes
-_GO_ON = ("continue", "go on", "carry on", "keep going", "left off", "cut off")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 _CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
 
@@ -412,7 +411,7 @@ def continued_answers_are_whole(subject: Subject) -> Watch:
         elif type(entry) is not entries.Ended:
             asked = _of_user(facts.added)
             is_cut = reply.finish is FinishReason.LENGTH and not reply.calls and reply.text.strip()
-            goes_on = not asked or any(word in asked[-1].lower() for word in _GO_ON)
+            goes_on = not asked or tells(asked[-1], "going on")
             parts = [*parts, reply.text] if is_cut and goes_on and facts.added else []
         elif entry.outcome is Outcome.COMPLETED and is_answer(reply) and reply.text in entry.text:
             for part in parts:
