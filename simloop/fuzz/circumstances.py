@@ -53,6 +53,12 @@ class WorldDraft:
     def get(self, key: str) -> Any:
         return self.keys.get(key, getattr(self.base, key))
 
+    @property
+    def answer_at(self) -> int:
+        """The place of the first answer, which a script of the user's has in its course."""
+        ends = (n for n, each in enumerate(self.replies) if not (each.call or each.when))
+        return next(ends, len(self.replies))
+
     def at(self, place: int) -> int:
         """Return the place of a reply: that one, or the last before the answer."""
         return min(place, len(self.replies))
@@ -69,7 +75,7 @@ class WorldDraft:
         """Answer once, before the valid object, with a reply of these keys."""
         reply = Reply(**keys, when=asked.rule, times=1)
         if asked.rule is None:
-            self.replies.append(reply)
+            self.replies.insert(self.answer_at, reply)
         else:
             self.rules.insert(0, reply)
 
@@ -198,7 +204,7 @@ def _broken(
             whole = Reply(say="Some words")
         is_at_end = is_last or (say and "stall" in fault.keys)  # so one of the texts is the answer
         draft.insert(
-            len(draft.replies) if is_at_end else place,
+            draft.answer_at if is_at_end else place,
             whole.model_copy(update={"finish": None, **update}),
         )
 

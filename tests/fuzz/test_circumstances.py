@@ -360,6 +360,15 @@ def test_a_reply_breaks_amid_the_answer_wherever_the_place_is(where: int) -> Non
     assert [bool(reply.lost) for reply in made.model] == [*[False] * len(offer.course), True, False]
 
 
+def test_the_answer_of_a_script_is_the_one_that_breaks() -> None:
+    offer = offered(native)
+    told = Reply(say="It is done.")
+    offer = structs.replace(offer, course=[*offer.course, told])
+    (broken,) = (e for e in of(native, GO, offer) if e.name == "lost mid output in the answer")
+    replies = world(broken, GO, offer, 0).model
+    assert [each.say for each in replies[-3:]] == ["Some words", "It is done.", offer.last.say]
+
+
 def test_summaries_fail_also_amid_many_prompts() -> None:
     offer = offered(native)
     found = {each.name: each for each in of(native, GO, offer)}
