@@ -181,7 +181,6 @@ class Fault(Struct, frozen=True, gc=False, omit_defaults=True):
     code_is_type: bool = False  # the word stands as `type` or `status`, not as `code`
 
     def header(self, name: str) -> str | None:
-        """Return the value of the header `name` (lower case), or None."""
         return next((value for key, value in self.headers if key == name), None)
 
 

@@ -56,9 +56,8 @@ def command(
     chosen = LoopOptions()
     if loop_options:
         chosen = chosen.joined(loop, loop_options)
-    machine = machine_for(loop, limits, chosen)
     with StatusLine(sys.stderr) as status:
-        proof = prove(machine, limits, loop=loop, say=status.say)
+        proof = prove(machine_for(loop, limits, chosen), limits, loop=loop, say=status.say)
     exit_code = 0 if proof.holds else 1
     if output_format == "json":
         print_document(exit_code, **proof_json(proof, limits))

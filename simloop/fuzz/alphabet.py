@@ -20,17 +20,10 @@ from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.loop import Loop
-from simloop.scenario import replies
+from simloop.scenario import replies, schema
 from simloop.scenario.conversation import PastMessage, calls_of
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.schema import (
-    ClockSkew,
-    Context,
-    Scenario,
-    ScriptedHook,
-    ScriptedTool,
-    ToolAnswer,
-)
+from simloop.scenario.schema import Context, Scenario, ScriptedHook, ScriptedTool
 from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
 _DATA: Any = json.loads(Path(__file__).with_name("alphabet.json").read_text("utf-8"))
@@ -50,10 +43,7 @@ LAST = replies.Reply(say="All is done.", times="always")
 """The last reply of every script: from then on the model answers without faults."""
 
 
-ANSWER_FAULTS: tuple[Keys, ...] = (
-    {"raises": "the disk is full"}, {"takes": "45s"}, {"raises": "late", "takes": "170s"},
-    {"returns": ""},
-)  # fmt: skip
+ANSWER_FAULTS: Sequence[Keys] = _DATA["answer faults"]
 """What may become of one recorded result of a tool, besides coming as it was."""
 
 
@@ -62,7 +52,7 @@ def with_answer(tool: ScriptedTool, keys: Keys, place: int) -> ScriptedTool:
     answers = list(tool.answers)
     at = min(place, len(answers) - 1)
     said = {} if "raises" in keys else {"returns": answers[at].returns}
-    answers[at] = ToolAnswer(**{**said, **keys})
+    answers[at] = schema.ToolAnswer(**{**said, **keys})
     return tool.model_copy(update={"answers": answers})
 
 
@@ -169,18 +159,18 @@ AXES: Mapping[str, Sequence[Any]] = {
     "wait": WAITS, "body": BODIES, "pace": PACES, "usage": USAGES, "steps": STEPS, "ids": IDS,
 }  # fmt: skip
 
-NO_WIRE = frozenset(f"error part {code}" for code in (
-    "without code", "invalid_request_error", "aborted", "insufficient_quota",
-    "context_length_exceeded",
-))  # fmt: skip
+NO_WIRE = frozenset(f"error part {code}" for code in _DATA["no wire"])
 """The faults whose codes some formats on the wire cannot express within a stream."""
 
 CONTENT_NAMES, END_NAMES = tuple(CONTENTS), tuple(fault.name for fault in ENDS)
+GROUPS: Mapping[str, Sequence[int]] = {
+    group: [CONTENT_NAMES.index(name) for name in names] for group, names in _DATA["groups"].items()
+}
+"""The places of contents that have something in common."""
 _NOTHING = CONTENT_NAMES.index("nothing")
 ENDS_WITH_BODY = tuple(
     tuple(END_NAMES.index(f"http {status}") for status in body.statuses) for body in BODIES
 )
-_CONTENT_LIST = tuple(CONTENTS.values())
 
 
 class Recipe(NamedTuple):
@@ -224,7 +214,7 @@ def _end_of(end: int) -> Keys:
 
 @lru_cache(maxsize=1_000)
 def _content_of(content: int, number: int, tools: CalledTools) -> replies.Reply:
-    keys = _CONTENT_LIST[content](number, tools)
+    keys = CONTENTS[CONTENT_NAMES[content]](number, tools)
     if "say" in keys and not keys.keys() & {"call", "half_call"}:
         keys = {**keys, **tools.answer(number)}
     return replies.Reply(**keys) if keys else replies.Reply(finish="stop")
@@ -241,13 +231,10 @@ and how much more it is with each further number."""
 LAST_SUMMARY = replies.Reply(say="The summary.", times="always")
 
 
-_SUMMARY_LIST = tuple(SUMMARIES.values())
-
-
 @lru_cache(maxsize=1_000)
 def summary_of(kind: int, number: int) -> replies.Reply:
     """Return a reply to a request for a summary."""
-    keys = json.loads(json.dumps(_SUMMARY_LIST[kind]).replace("{n}", str(number)))
+    keys = json.loads(json.dumps([*SUMMARIES.values()][kind]).replace("{n}", str(number)))
     if "repeats" in keys:
         text, times, more = keys.pop("repeats")
         keys["say"] = [keys.get("say", "") + text * (times + more * number)]
@@ -273,8 +260,8 @@ def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
     if "tools" not in on:
         keys |= {**_ending(0, name), **_SCHEMAS[0]}
     else:
-        ending = _ending(choices.weighted(_ENDING_WEIGHTS), name)
-        keys |= {**ending, **one_of(choices, _SCHEMAS)}
+        keys |= _ending(choices.weighted(_ENDING_WEIGHTS), name)
+        keys |= one_of(choices, _SCHEMAS)
         keys["sequential"] = choices.boolean(0.3)
         keys["terminate"] = choices.boolean(0.1)
         if choices.boolean(0.1):
@@ -433,7 +420,7 @@ _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     "history": lambda own: [PastMessage(**each) for each in one_of(own, _HISTORIES)],
     "system prompt": lambda _: "You are a tool for tests.",
     "warn after": lambda own: own.integer(1, 3),
-    "clock": lambda own: ClockSkew(**one_of(own, ({}, {"ahead": "10s"}, {"behind": "10s"}))),
+    "clock": lambda own: schema.ClockSkew(**one_of(own, ({}, {"ahead": "10s"}, {"behind": "10s"}))),
     "tools": switch,  # both features draw all tools together
     "slow tools": switch,
 }

@@ -13,14 +13,8 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import Rules
-from simloop.fuzz.alphabet import (
-    LAST_SUMMARY,
-    PLAIN_TOOLS,
-    TOOLS,
-    Abilities,
-    tool_for,
-    transitions_of,
-)
+from simloop.fuzz import alphabet
+from simloop.fuzz.alphabet import TOOLS, Abilities
 from simloop.fuzz.choices import Choices, SeededChoices, one_of
 from simloop.fuzz.circumstances import WorldDraft, circumstances
 from simloop.fuzz.offers import Offer, Offered, offer_of
@@ -44,7 +38,7 @@ class _Base:
         tools = {
             name: each
             for name, each in scenario.tools.items()
-            if name in of_world or (scenario.model and PLAIN_TOOLS.get(name) != each)
+            if name in of_world or (scenario.model and alphabet.PLAIN_TOOLS.get(name) != each)
         }
         script: dict[str, Any] = {"tools": tools}
         if not scenario.model:
@@ -100,7 +94,6 @@ class AgentCourse:
 
     @cached_property
     def small(self) -> list[tuple[Plan, Scenario]]:
-        """The small worlds, each with a plan that can play it."""
         return [(base.plan, world) for base in self._bases for world in base.small()]
 
     def abilities(self, abilities: Abilities) -> Abilities:
@@ -153,8 +146,7 @@ class AgentCourse:
         del draft.replies[choices.integer(0, len(draft.replies)) :]
 
         def disturb(_: int) -> None:
-            each = one_of(choices, base.circumstances)
-            each.act(draft, choices.integer(0, base.places - 1))
+            one_of(choices, base.circumstances).act(draft, choices.integer(0, base.places - 1))
 
         choices.several(_TOGETHER, disturb)
         return draft.scenario().model_copy(update={"seed": choices.integer(0, 999)})
@@ -176,7 +168,7 @@ _KNOWN: dict[Any, AgentCourse] = {}
 
 def plain_scenario(named: str, **more: Any) -> Scenario:
     """Return a scenario without a script, with the tools that an agent of the world has."""
-    tools = {name: tool_for(SeededChoices(0), name, ()) for name in TOOLS}
-    most = transitions_of(Abilities(has_engine=False))
-    script: dict[str, Any] = {"tools": tools, "summaries": [LAST_SUMMARY], **more}
+    tools = {name: alphabet.tool_for(SeededChoices(0), name, ()) for name in TOOLS}
+    most = alphabet.transitions_of(Abilities(has_engine=False))
+    script: dict[str, Any] = {"tools": tools, "summaries": [alphabet.LAST_SUMMARY], **more}
     return Scenario(loop=named, prompt="Do the work.", max_transitions=most, **script)

@@ -107,9 +107,8 @@ def _nurse(pipe: Connection, parents: Connection) -> None:
         while True:
             content, asked = pipe.recv()
             start_s = cpu_s()
-            answer = partial(_answered, content, **asked)
             try:
-                found = isolated(answer, limit_s=patience.PATIENCE_S)
+                found = isolated(partial(_answered, content, **asked), limit_s=patience.PATIENCE_S)
             except RunawayRun:
                 found = Failure.named(FINISHES, patience.OVERDUE)
             except CheckFailed:  # the run has ended its process

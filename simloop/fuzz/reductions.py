@@ -143,13 +143,11 @@ def _keys(node: Tree) -> list[Any]:
 def values(tree: Tree) -> Pass:
     """Make each number smaller, each duration rounder and each text shorter."""
     for path, value in list(_leaves(tree, ())):
-        if path[-1] in _WORDS or isinstance(value, bool | None):
+        if path[-1] in _WORDS or isinstance(value, bool | float | None):
             continue
-        if isinstance(value, str):
-            shorten = _rounder if _DURATION.fullmatch(value) else _shorter
-            tree = yield from shorten(tree, path)
-        elif isinstance(value, int):
-            tree = yield from _lower(tree, path)
+        is_time = isinstance(value, str) and _DURATION.fullmatch(value)
+        smaller = _lower if isinstance(value, int) else _rounder if is_time else _shorter
+        tree = yield from smaller(tree, path)
     return tree
 
 

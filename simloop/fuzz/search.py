@@ -21,20 +21,9 @@ from itertools import islice
 from math import inf
 from typing import Any, NamedTuple
 
+from simloop.check import trial as trials
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.trial import (
-    FINISHES,
-    SPLIT,
-    UNLIKE,
-    Failure,
-    Rules,
-    Until,
-    cause_of,
-    failure_of,
-    only,
-    run_again,
-    trial,
-)
+from simloop.check.trial import FINISHES, UNLIKE, Failure, Rules, Until, only, trial
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.alphabet import Abilities, settings_of
 from simloop.fuzz.choices import SeededChoices
@@ -69,8 +58,8 @@ class Group(NamedTuple):
 
     @classmethod
     def of(cls, name: str, text: str) -> "Group":
-        if name in SPLIT:
-            return cls(name, cause_of(text))
+        if name in trials.SPLIT:
+            return cls(name, trials.cause_of(text))
         if only(name) or name == FINISHES:
             return cls(name, "")
         line = text.partition("\n")[0]
@@ -95,7 +84,6 @@ class FoundFailure:
 
     @property
     def name(self) -> str:
-        """Return the name of the violated invariant, or of the error."""
         return self.failure.name
 
 
@@ -313,7 +301,7 @@ class Search:
         if record:
             self.virtual_ns += record[-1].at_ns
         if not failures and self.number % _TWICE == 0:
-            run_again(verdict)
+            trials.run_again(verdict)
             failures = verdict.every_failure()
             if self.twin is not None and self.number % _ELSEWHERE == 0:
                 isolates = self.isolates or self._course is not None
@@ -325,8 +313,7 @@ class Search:
             self._count_calls(record)
         self.cpu_s += cpu_s() - start_s
         for failure in failures:
-            several = len(failures) > 1
-            new = self.failures.add(failure, world, self.number, alone=several)
+            new = self.failures.add(failure, world, self.number, alone=len(failures) > 1)
             if new is not None:
                 new.reproduced = self._fails_alone(world, new.name)
                 if not new.reproduced and self._course is not None:
@@ -415,7 +402,7 @@ class Search:
         if self._invariants is not None or not plan.has_file:
             known = [each for each in self._invariants or () if each.name == name]
             rules = Rules(known or only(name), expectations=False)
-            return failure_of(plan, rules, twice=twice, name=name)
+            return trials.failure_of(plan, rules, twice=twice, name=name)
         return failure_alone(plan.by_itself(), name, alone=self._course is not None, twice=twice)
 
 
@@ -423,8 +410,7 @@ def _is_shown(failure: Failure) -> bool:
     """Return whether two runs differ in what the model is asked, or in how they end."""
     if failure.name != ReplayDiverged.__name__:
         return False
-    lines = failure.text.splitlines()
-    first = next((line for line in lines if line.strip()[:2] == "- "), "")
+    first = next((x for x in failure.text.splitlines() if x.strip()[:2] == "- "), "")
     said = ", ended.", f"told something else in {_SENT}"
     return _SENT in first or any(each in failure.text for each in said)
 
@@ -438,8 +424,8 @@ def _of_users(
     used = sum(type(entry) is Request and entry.purpose == "main" for entry in record)
     more = used - sum(each.times if isinstance(each.times, int) else 1 for each in course)
     end = [last.model_copy(update={"times": more})] if more > 0 else []
-    then = [Then(say=world.prompt, restart=restart), *world.then] * (times - 1)
-    then = [*world.then, *then]
+    again = [Then(say=world.prompt, restart=restart), *world.then]
+    then = [*world.then, *again * (times - 1)]
     replies = [*rules, *[*course, *end] * (times - 1), *course, last]
     return world.model_copy(update={"model": replies, "then": then})
 

@@ -26,20 +26,11 @@ _KINDS = 10
 _USUAL, _LENGTH = 4, 6
 """The weight of a usual variant, and the most replies, of a world without a family."""
 _OF_HTTP = frozenset(n for n, fault in enumerate(alphabet.ENDS) if "http" in fault.keys)
-_CALLS = tuple(
-    alphabet.CONTENT_NAMES.index(name)
-    for name in ("call", "two calls", "text and call", "all tools", "equal calls", "writing call")
-)
-_USELESS = tuple(alphabet.CONTENT_NAMES.index(name) for name in ("nothing", "blank", "thought"))
+_CALLS, _USELESS, _BROKEN = (alphabet.GROUPS[name] for name in ("calls", "useless", "broken"))
 _TROUBLE = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.weight > 1)
 _REAL_TROUBLE = tuple(n for n in _TROUBLE if not alphabet.ENDS[n].is_breach)
 _BREACHES = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.is_breach)
 _OF_BREACHES = frozenset({"usage", "steps", "ids"})
-_BROKEN_CONTENTS = tuple(
-    alphabet.CONTENT_NAMES.index(name)
-    for name in ("null arguments", "list arguments", "half call", "text and half call",
-                 "call and half call")
-)  # fmt: skip
 _CALLING = tuple(
     place
     for place, content in enumerate(alphabet.CONTENTS.values())
@@ -91,8 +82,7 @@ def usual_weights(abilities: alphabet.Abilities) -> Weights:
     contents, ends = [1] * len(alphabet.CONTENTS), [fault.weight for fault in alphabet.ENDS]
     for place in _CALLS:
         contents[place] = _USUAL
-    on = frozenset(FEATURES)
-    weights = _weights(abilities, on, contents, ends, lambda n: [1] * n)
+    weights = _weights(abilities, frozenset(FEATURES), contents, ends, lambda n: [1] * n)
     ends[0] = sum(ends)
     return weights
 
@@ -112,7 +102,7 @@ def _weights(
         on -= _OF_BREACHES
         for place in _BREACHES:
             ends[place] = 0
-        for place in _BROKEN_CONTENTS:
+        for place in _BROKEN:
             contents[place] = 0
         contents[0] = contents[0] or 1
     for place in () if abilities.tools.names else _CALLING:

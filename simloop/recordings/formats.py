@@ -72,8 +72,7 @@ def read_recording(
     named = [each for each in FORMATS if each.name == format_name]
     form = named[0] if named else _format_of(file)
     if form is None:
-        known = ", ".join(each.name for each in FORMATS)
-        hint = f"name its format with --format: {known}"
+        hint = f"name its format with --format: {', '.join(each.name for each in FORMATS)}"
         raise ScenarioError("this is no recording that simloop knows", path=first, hint=hint)
     recording = Recording(first.name, form.words, lacks=tuple(form.lacks))
     for each in [file, *map(RecordingFile.read, others)]:

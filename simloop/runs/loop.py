@@ -440,8 +440,7 @@ def _own_machine(spec: _Spec, made: Any) -> Machine:
         design = spec.judge_as or _design_of_machine(made)
         if design and "options" in takes:  # those of the design that it is judged as
             given.setdefault("options", spec.scenario.loops.of_design(design))
-        known = ", ".join([*takes][1:])
-        hint = f"it takes Limits and {known or 'no options'}; {AN_AGENT}"
+        hint = f"it takes Limits and {', '.join([*takes][1:]) or 'no options'}; {AN_AGENT}"
         _check_arguments(made, name, (limits,), given, hint)
     with isolated(f"the loop `{name}` cannot be loaded", A_LOOP):
         machine = made(limits, **given)
@@ -457,8 +456,6 @@ def kept_limits(machine: Machine) -> dict[str, int]:
 
 def check_limits(loop: GivenLoop, machine: Machine, limits: Limits) -> None:
     """Raise ScenarioError if the machine of a loop of the user's own does not keep the `limits`."""
-    if not is_own(loop):
-        return
     # A ready-made machine is known to keep only the limits that it shows.
     kept, silent = kept_limits(machine), Limits() if is_made(found(loop)) else limits
     for limit in OF_LOOPS:

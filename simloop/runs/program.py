@@ -110,10 +110,7 @@ class WholeProgram(OwnAgent):
         if not scripts:
             raise self._wrong(f"there is no console script `{first}` in this Python environment")
 
-        def of_script() -> Any:
-            return scripts[0].load()()
-
-        return of_script, words
+        return lambda: scripts[0].load()(), words  # noqa: PLW0108 - loaded in its process
 
     @staticmethod
     def _from_folder(folder: str, call: Callable[[], Any]) -> None:

@@ -78,8 +78,7 @@ class FieldDifference(NamedTuple):
 
 def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
     """Return the first difference, which may be the end of one trace, or None without one."""
-    pairs = zip_longest(expected.entries, got.entries)
-    for seq, (one, other) in enumerate(pairs):
+    for seq, (one, other) in enumerate(zip_longest(expected.entries, got.entries)):
         if one != other and (one is None or other is None or not same(one, other)):
             found = _entries(seq, expected.entries, got.entries)
             context = _context(expected.entries, seq)

@@ -50,7 +50,6 @@ class HttpRequest(Struct, frozen=True):
         return json.loads(self.body)
 
     def header(self, name: str) -> str | None:
-        """Return the value of the header `name` (lower case), or None."""
         return next((value for key, value in self.headers if key == name), None)
 
 
@@ -74,11 +73,8 @@ class HttpBody:
     def __iter__(self) -> Iterator[bytes]:
         return iter([self.data] if self.data else [])
 
-    async def aclose(self) -> None:
-        """Give up the rest of the reply."""
-
-    def close(self) -> None:
-        """Give up the rest of the reply."""
+    async def aclose(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class HttpReply(NamedTuple):

@@ -69,11 +69,10 @@ class AnthropicMessages(replies.WireFormat):
 
     def reply(self, body: JsonObject) -> WireReply:
         blocks = _of_type([*payload.objects_at(body, "content")], "text", "thinking", "tool_use")
-        counts = payload.object_at(body, "usage", "")
         return WireReply(
             payload.model_message(_piece(*each) for each in blocks),
             payload.text_at(body, "stop_reason", ""),
-            payload.usage_of(counts, "input_tokens", "output_tokens"),
+            payload.usage_of(payload.object_at(body, "usage", ""), "input_tokens", "output_tokens"),
         )
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_MessageEncoder":

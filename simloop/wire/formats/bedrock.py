@@ -48,13 +48,12 @@ class Bedrock(replies.WireFormat):
 
     def reply(self, body: JsonObject) -> WireReply:
         message = payload.object_at(payload.object_at(body, "output", ""), "message", "output")
-        counts = payload.object_at(body, "usage", "")
         return WireReply(
             payload.model_message(
                 _piece(*each) for each in payload.objects_at(message, "content", "output.message")
             ),
             payload.text_at(body, "stopReason", ""),
-            payload.usage_of(counts, "inputTokens", "outputTokens"),
+            payload.usage_of(payload.object_at(body, "usage", ""), "inputTokens", "outputTokens"),
         )
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ConverseEncoder":

@@ -67,10 +67,9 @@ class OpenAIChat(OpenAIFormat):
         tools, forced = payload.chosen(
             body, tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools"))
         )
-        stream_options = payload.object_at(body, "stream_options", "")
         return WireRequest(
             payload.model_of(body), system, messages, tools, streams=bool(body.get("stream")),
-            reports_usage=bool(stream_options.get("include_usage")),
+            reports_usage=bool(payload.object_at(body, "stream_options", "").get("include_usage")),
             output=payload.output_of(form, "response_format") or forced,
         )  # fmt: skip
 
