@@ -499,12 +499,23 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
 
 
 def _refused_and_stopped(draft: WorldDraft, _: int) -> None:
-    """Let the model make all its calls in a run that fails, and again in one that is stopped."""
+    """Let the model make all its calls in a run that fails, and others in one that is stopped."""
     calls = [each for each in draft.replies if each.call]
-    again = [each.model_copy(update={"ids": []}) for each in calls]
+    again = []
+    for each in calls:
+        others = [{name: _other(draft.offer, name, given)} for name, given in calls_of(each.call)]
+        again.append(each.model_copy(update={"ids": [], "call": others}))
     draft.replies = [*calls, Reply(http=Http(status=401)), *again]
     draft.keys["then"] = [*_then(draft, "Do it again."), FURTHER, _LAST]
     draft.keys["abort"] = Trigger(after="request", nth=2 * len(calls) + 2)
+
+
+def _other(offer: Offer, name: str, given: str) -> Any:
+    """Return other arguments without blanks for a tool that may be called, or the same ones."""
+    tool = offer.tools[name] if name in offer.first else None
+    values = () if tool is None else (tool.plain, *tool.edges)
+    usual = (each for each in values if all(str(one).strip() for one in each.values()))
+    return next((each for each in usual if each != json_value(given)), given)
 
 
 def _again(draft: WorldDraft, _: int) -> None:

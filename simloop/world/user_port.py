@@ -79,7 +79,7 @@ class UserPort:
         stop = self.cancellation
         if self._recorder.error is not None or (not stop.closed and stop.is_due):
             task, thread = asyncio.current_task(), thread_here()
-            has_heard = thread is not None and thread.has_heard
+            has_heard = thread is not None and thread.has_heard and task not in thread.before
             if starts and not self._goes_on and (has_heard or (task and task.cancelling())):
                 self._goes_on = True
                 self._recorder.record(entries.LeftBehind, "stop", "", callers_place())

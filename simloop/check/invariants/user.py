@@ -174,8 +174,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A conversation that keeps the changes of a failed run keeps those of a stopped one, too, and "
-    "the other way round.",
+    "A conversation that keeps the changes of a failed run keeps those of a stopped one, too.",
     "BUGS.md C9, C10, D4",
     sees=[
         entries.Prompt, entries.ToolResult, entries.ServiceRequest, entries.ServiceReply,
@@ -184,35 +183,45 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
     needs=[Need.AGENT, Need.MUTATING],
     begins=[entries.ToolResult, entries.ServiceRequest],
 )  # fmt: skip
-def changes_kept_however_a_run_ends(subject: Subject) -> Watch:
-    """Else the model makes them again. An agent that takes all such runs back is not judged."""
+def changes_kept_after_a_stop(subject: Subject) -> Watch:
+    """Else the model makes them again. An agent that takes all such runs back is not judged.
+
+    A call that was made before may have changed nothing more.
+    """
     facts, mutating = subject.facts, subject.mutating or ()
     changing = set[int]()  # the requests to services
-    made, before = set[str](), set[str]()  # calls that changed the world, in this run and the last
-    ended = Outcome.COMPLETED
-    known: dict[bool, tuple[Outcome, int]] = {}
+    tried, made = set[tuple[str, str]](), dict[str, tuple[str, str]]()
+    before = set[str]()  # the calls that have changed the world in the run before
+    ended, kept = Outcome.COMPLETED, 0
     while True:
         entry = yield
         kind = type(entry)
         if kind is entries.Prompt:
-            before, made = made, set()
+            before = {call for call, work in made.items() if work not in tried}
+            tried, made = tried | {*made.values()}, {}
         elif kind is entries.Ended:
             ended = entry.outcome
-        elif kind is entries.ToolResult:
-            made |= {entry.call_id} if entry.name in mutating and not entry.is_error else set()
         elif kind is entries.ServiceRequest:
             changing |= {entry.number} if changes_a_service(entry, mutating) else set()
-        elif kind is entries.ServiceReply:
-            if entry.request in changing and 0 < entry.status < _REDIRECTS:
-                made |= {call.id for reply in facts.last_replies() for call in reply.calls}
-        elif facts.request is not None and before and ended in (Outcome.FAILED, Outcome.ABORTED):
+        elif facts.request is not None and kind is entries.Request and before:
             sent = {call.id for each in facts.request.messages for call in calls_of(each)}
             is_kept, before = not before.isdisjoint(sent), set()
-            known[is_kept] = ended, entry.number
-            if len(known) > 1 and known[True][0] is not known[False][0]:
-                (kept, first), (lost, number) = known[True], known[False]
-                of_kept = f"request {first} has the calls of the run that ended as {kept}"
-                return f"{of_kept}, and request {number} has lost those of the one that is {lost}"
+            if ended is Outcome.FAILED and is_kept:
+                kept = entry.number
+            elif ended is Outcome.ABORTED and kept and not is_kept:
+                keeps = f"request {kept} has the calls of a run that failed"
+                return f"{keeps}, and request {entry.number} has lost those of one that was stopped"
+        elif _has_changed(entry, mutating, changing):
+            asked = [call for reply in facts.last_replies() for call in reply.calls]
+            ids = {entry.call_id} if kind is entries.ToolResult else {call.id for call in asked}
+            made |= {call.id: (call.name, call.arguments) for call in asked if call.id in ids}
+
+
+def _has_changed(entry: Any, mutating: Collection[str], changing: Collection[int]) -> bool:
+    if type(entry) is entries.ToolResult:
+        return entry.name in mutating and not entry.is_error
+    is_reply = type(entry) is entries.ServiceReply and entry.request in changing
+    return is_reply and 0 < entry.status < _REDIRECTS
 
 
 class _Lack(NamedTuple):

@@ -107,6 +107,7 @@ class SimulatedThread:
     timer: asyncio.TimerHandle | None = None
     error: BaseException | None = None
     has_heard = False  # such an error
+    before: "frozenset[asyncio.Task[Any]]" = frozenset()  # the tasks of its loop at that time
     waited_for: Any = None
     """A lock that it has taken, for how long it waited, and where the holder did. It is told when
     the thread waits, too: one that finds the work done leaves at once."""
@@ -162,6 +163,8 @@ class SimulatedThread:
             raise ThreadEnded
         if error is not None:
             self.has_heard = True
+            inner = asyncio._get_running_loop()
+            self.before = frozenset(asyncio.all_tasks(inner) if inner is not None else ())
             raise error
         handler, self.handler = self.handler, None
         if handler is not None:

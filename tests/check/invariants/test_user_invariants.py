@@ -6,7 +6,7 @@ from recording import Recording, returned, said
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.user import (
-    changes_kept_however_a_run_ends,
+    changes_kept_after_a_stop,
     continued_answers_are_whole,
     conversation_kept_between_prompts,
     oldest_prompts_dropped,
@@ -145,33 +145,33 @@ def test_a_transcript_has_the_answer_before_a_failed_prompt() -> None:
 
 
 @pytest.mark.parametrize(("first", "then"), [(True, False), (False, True), (True, True)])
-def test_a_change_is_kept_however_its_run_ends(first: bool, then: bool) -> None:  # noqa: FBT001
+def test_a_change_is_kept_after_a_stop_as_after_a_failure(first: bool, then: bool) -> None:  # noqa: FBT001
     def paid(call_id: str, *, is_kept: bool) -> list[Message]:
         return [said("", call_id), returned(call_id)] if is_kept else []
 
     run = Recording().prompt().request([GO]).call("a", name="pay").finish()
     run.add(entries.ToolResult, "a", "pay", "paid").ended(Outcome.FAILED).prompt("Next.")
-    run.request([GO, *paid("a", is_kept=first), NEXT]).call("b", name="pay").finish()
+    run.request([GO, *paid("a", is_kept=first), NEXT]).call("b", '{"n": 2}', name="pay").finish()
     run.add(entries.ToolResult, "b", "pay", "paid").stop().ended(Outcome.ABORTED).prompt("Last.")
     run.request([GO, *paid("a", is_kept=first), NEXT, *paid("b", is_kept=then), LAST])
-    found = run.found(changes_kept_however_a_run_ends, Subject(mutating={"pay"}))
-    assert len(found) == (first is not then)
-    assert run.found(changes_kept_however_a_run_ends, Subject(mutating={"look"})) == []
+    found = run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))
+    assert len(found) == (first and not then)
+    assert run.found(changes_kept_after_a_stop, Subject(mutating={"look"})) == []
 
 
-def test_a_change_at_a_service_is_kept_however_its_run_ends() -> None:
-    def paying(run: Recording, number: int, status: int) -> Recording:
-        run.call(f"{number}").finish()
+def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None:
+    def paying(run: Recording, number: int, status: int, arguments: str = "{}") -> Recording:
+        run.call(f"{number}", arguments).finish()
         run.add(entries.ServiceRequest, number, "https://b.example", "POST", "/pay", "{}")
         return run.add(entries.ServiceReply, number, status)
 
-    for status, finds in (201, 1), (503, 0):
+    for status, arguments, finds in (201, '{"n": 2}', 1), (201, "{}", 0), (503, '{"n": 2}', 0):
         run = paying(Recording().prompt().request([GO]), 1, 201).ended(Outcome.FAILED)
         run.prompt("Next.").request([GO, said("", "1"), returned("1"), NEXT])
-        paying(run, 2, status).stop().ended(Outcome.ABORTED).prompt("Last.")
+        paying(run, 2, status, arguments).stop().ended(Outcome.ABORTED).prompt("Last.")
         run.request([GO, said("", "1"), returned("1"), LAST])
         subject = Subject(mutating={"https://b.example"})
-        assert len(run.found(changes_kept_however_a_run_ends, subject)) == finds
+        assert len(run.found(changes_kept_after_a_stop, subject)) == finds
 
 
 def test_of_several_agents_some_need_no_conversation() -> None:
