@@ -205,6 +205,10 @@ class Facts:
             return False
         if not reply.is_closed:
             return True
+        return self._is_called_again(request)
+
+    def _is_called_again(self, request: Request) -> bool:
+        """Return whether more calls have asked what a request begins with than it was asked."""
         begun = [each for each in self.sent.values() if each.messages == request.messages]
         firsts = sum(self.conversation_of.get(each.number) == each.number for each in begun)
         return firsts < self._callers(request)
@@ -273,8 +277,12 @@ class Facts:
             if each.number > end.number and each.number not in self.asides
             and numbers.get(each.number) != numbers.get(end.number)
         ]  # fmt: skip
-        if not others or end.number < self._first:
+        if end.number < self._first:
             return False
+        if not others:  # the calls of one reply, one after the other
+            is_same = end.messages[:1] == request.messages
+            is_over = len(end.messages) > 1 or self._is_answered(end)
+            return is_same and is_over and self._is_called_again(request)
         kept, length = shared(end.messages, request.messages), len(request.messages)
         tells = any(type(each.messages[-1]) is ToolMessage for each in others)
         is_told = tells and length < len(end.messages)

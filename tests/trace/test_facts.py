@@ -185,6 +185,13 @@ BEFORE: dict[str, tuple[list[Asked | None], list[int]]] = {
          ))), *[Asked("b", [R], ONE)] * 3],
         [0, 0, 0, 3],
     ),
+    "two calls of one, each with work of its own": (
+        [offers([Q], AssistantMessage("", tuple(
+            ToolCall(each, "look", '{"at": "R"}') for each in ("c1", "c2")
+         ))), *[Asked("b", [R], calls("d1")), Asked("b", [R, calls("d1"), SEEN], ONE)] * 2,
+         Asked("b", [R])],
+        [0, 0, 2, 0, 4, 5],
+    ),
     "it may have been shortened": ([Asked("a", [Q]), Asked("a", [R])], [0, 1]),
     "or was it another one": (
         [Asked("a", [Q]), Asked("a", [R]), Asked("a", [Q, OK, R])], [0, 1, 1],

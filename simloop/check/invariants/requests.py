@@ -435,7 +435,10 @@ def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
         return "lacks the reply to the one before it, whose tools ran"
     # A call that broke off comes last, and on the wire it looks like a whole one.
     end = len(reply.calls) if reply.has_half_call else None
-    texts = [one.text for one in sent if _same(reply.calls, one.calls[:end])]
+    # LangChain writes calls whose arguments are no JSON behind the others.
+    whole_first = sorted(reply.calls, key=lambda call: json_value(call.arguments) is None)
+    orders = reply.calls, whole_first
+    texts = [one.text for one in sent if any(_same(each, one.calls[:end]) for each in orders)]
     if not texts:
         return "has other calls than those of the reply to the one before it"
     changed = f"has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"

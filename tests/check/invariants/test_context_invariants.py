@@ -194,6 +194,15 @@ def test_a_prompt_may_be_a_part_of_json_or_of_xml(form: str) -> None:
     assert run.found(newest_user_message_sent) == []
 
 
+@pytest.mark.parametrize(("first", "finds"), [("{", 0), ("{}", 1)])
+def test_calls_without_json_may_be_sent_behind_the_others(first: str, finds: int) -> None:
+    one, other = ToolCall("a", "look", first), ToolCall("b", "find", '{"n": 1}')
+    run = asked().call("a", first).call("b", other.arguments, "find").finish()
+    sent = AssistantMessage("", (other, one))
+    run.request([GO, sent, returned("b"), returned("a")])
+    assert len(run.found(replies_with_calls_kept)) == finds
+
+
 PLAN = '{"steps": ["Buy milk"]}'
 
 

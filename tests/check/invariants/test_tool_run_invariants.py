@@ -504,7 +504,8 @@ def test_a_change_or_a_result_that_is_right_is_not_found(
 
 
 @pytest.mark.parametrize(
-    ("text", "finds"), [("Two books.", 1), ("The call was cut off.", 0), ("Error: 500", 0), ("", 0)]
+    ("text", "finds"),
+    [("Two books.", 1), ("The call was cut off.", 0), ("Abgeschnitten", 0), ("不存在", 0), ("", 0)],
 )
 def test_a_result_of_a_call_that_was_cut_off_tells_of_it(text: str, finds: int) -> None:
     run = called().finish(FinishReason.LENGTH).request([GO, said("", "a"), returned("a", text)])
