@@ -347,11 +347,13 @@ class Search:
     def _carries_over(self, world: Scenario, record: Iterable[AnyEntry]) -> list[FoundFailure]:
         """Play the course of an agent twice in a new process: two users must not meet.
 
-        Then play it several times twice, for what is used up. An agent may keep what no request
-        shows, such as a cache or the time of its last call.
+        Then play it several times twice, for what is used up, and without its further prompts, for
+        what these take back. An agent may keep what no request shows, such as a cache or the time
+        of its last call.
         """
-        longer = _of_users(world, record, _USERS, restart=False)
-        for each in () if self.isolates else (world, longer):
+        worlds = [world, _of_users(world, record, _USERS, restart=False)]
+        worlds += [_left_early(world)] if world.then else []
+        for each in () if self.isolates else worlds:
             failure = self.alone(each, ReplayDiverged.__name__)
             if failure is not None and _is_shown(failure):
                 return self._new(failure, each, 1, reproduced=True)
@@ -428,6 +430,13 @@ def _of_users(
     then = [*world.then, *again * (times - 1)]
     replies = [*rules, *[*course, *end] * (times - 1), *course, last]
     return world.model_copy(update={"model": replies, "then": then})
+
+
+def _left_early(world: Scenario) -> Scenario:
+    """Return a world whose user leaves after the first answer."""
+    ends = (n for n, each in enumerate(world.model) if not (each.call or each.when))
+    model = [*world.model[: next(ends, 0)], world.model[-1]]
+    return world.model_copy(update={"then": [], "model": model})
 
 
 @contextlib.contextmanager

@@ -41,6 +41,7 @@ _WORK = (ProgramStarted, ProgramEnded, ServiceRequest, ServiceReply)
 _REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
 _UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
 _UNKNOWN = frozenset({500, 502, 504})
+_IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
 _LOST = frozenset({"lost", "timed-out", "refused"})
 _BROKEN_SERVICE = 500
 _REFUSED = 400
@@ -105,7 +106,7 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             first = sent.pop(entry.request, None)
             if first and (entry.failure in _UNCERTAIN or entry.status in _UNKNOWN):
                 uncertain.append(first)
-        elif is_change(subject, entry):
+        elif is_change(subject, entry) and entry.method not in _IDEMPOTENT:
             sent[entry.number] = entry
             asked = [call for reply in subject.facts.last_replies() for call in reply.calls]
             given = "".join(call.arguments for call in asked)
