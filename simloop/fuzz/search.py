@@ -151,9 +151,8 @@ class Search:
     n + 1. With `scenarios`, each world is a variation of one of them. `invariants` replace the
     catalogue. `twin` is the process that repeats runs. An agent is first played in small worlds, in
     which one circumstance disturbs its course; with `breaches` also in those of a provider that
-    breaks the contract of its API. With `isolate`, each run is made in a
-    process of its own. Raises ScenarioError if `loop` is not a loop, or if it cannot
-    run one of the scenarios.
+    breaks the contract of its API. With `isolate`, each run is made in a process of its own. Raises
+    ScenarioError if `loop` is not a loop, or if it cannot run one of the scenarios.
     """
 
     def __init__(

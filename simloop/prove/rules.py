@@ -327,13 +327,6 @@ def _uncounted(graph: Graph, counter: str, effect: type[Effect]) -> Iterator[Wro
             return
 
 
-class _Kind(NamedTuple):
-    run: type[Run]
-    others: tuple[object, ...]
-    asked: tuple[type[Effect], ...]
-    arrows: int
-
-
 def decides_by_a_count(graph: Graph, bounds: Bounds, thresholds: Bounds) -> Iterator[Wrong]:
     """Runs that are equal but for their counters go the same way, if both are far from each bound.
 
@@ -377,7 +370,7 @@ class _View:
         self._counters = tuple(dict.fromkeys(bound.counter for bound in bounds))
         resets = {bound.counter for bound in bounds if bound.resets}
         counts = _counts(graph, self._counters)
-        kinds: dict[_Kind, int] = {}
+        kinds: dict[tuple[object, ...], int] = {}
         self.kinds: list[int] = []  # equal for nodes that differ in nothing but counters
         self.waits = graph.of_each_asked(_waits)
         asking = graph.of_each_asked(lambda asked: tuple(type(effect) for effect in asked))
@@ -387,7 +380,7 @@ class _View:
         }
         for run, types, arrows in zip(graph.runs, asking, graph.arrows, strict=True):
             values = tuple([getattr(run, name) for name in others[type(run)]])
-            kind = _Kind(type(run), values, types, len(arrows))
+            kind = type(run), values, types, len(arrows)
             self.kinds.append(kinds.setdefault(kind, len(kinds)))
         # Computed once for equal counts, of which there are few.
         nears: dict[tuple[int, ...], int] = {}

@@ -64,7 +64,13 @@ class AsyncTest:
         self.violates: dict[str, str] = {}
         """The invariants that the test says its agent violates, each with the reason."""
         scenario = Scenario(prompt=name, loop=name, **stated)
-        agent: Any = _agent(self._answer, name)
+
+        async def answer(_: str) -> None:
+            await self._answer()
+
+        agent: Any = answer
+        agent.__module__, _, agent.__qualname__ = name.partition(":")
+        agent.deviations = dict.fromkeys(OF_A_PROMPT, "a test runs any number of agents, or none")
         given = {"seed": seed, "loop": agent, "keep_bodies": True, "services": services or {}}
         self.simulation = Simulation(scenario, **cast("RunOptions", given))
         trace = self.simulation.trace
@@ -110,16 +116,6 @@ class AsyncTest:
                 said = user_functions.message_of(error).partition("\n")[0]
                 raise kind(said) from None  # an end of the prompt
             raise
-
-
-def _agent(answer: Callable[[], Awaitable[None]], name: str) -> Callable[..., Any]:
-    async def answer_prompt(_: str) -> None:
-        await answer()
-
-    agent: Any = answer_prompt
-    agent.__module__, _, agent.__qualname__ = name.partition(":")
-    agent.deviations = dict.fromkeys(OF_A_PROMPT, "a test runs any number of agents, or none")
-    return agent  # type: ignore[no-any-return]
 
 
 class _OfTest:
