@@ -207,8 +207,7 @@ def _look(path: str) -> str:
     return path
 
 
-async def _nothing(given: object) -> None:
-    """Do nothing."""
+async def _nothing(given: object) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,12 +67,11 @@ def command(
         found = status.through(list(targets_of(targets)))
         comparisons = [Comparison.of(each, settings, given["seed"]) for each in found]
     exit_code = max(row.exit_code for one in comparisons for row in one.rows)
-    width = terminal.columns_of(sys.stdout) or _WIDTH
     if output_format == "json":
         scenarios = [one.json_format() for one in comparisons]
         report.print_document(exit_code, loops=list(loops), scenarios=scenarios)
     else:
-        terminal.out_lines(lines_of(comparisons, width))
+        terminal.out_lines(lines_of(comparisons, terminal.columns_of(sys.stdout) or _WIDTH))
     return exit_code
 
 

@@ -52,8 +52,7 @@ def _of_move(position: Position, entry: entries.Transition) -> Iterator[str]:
         case signals.ModelReplied() | signals.StepClosed():
             yield from _of_finish(position)
         case signals.ContextCompacted(shrunk=shrunk):
-            words = "shorter" if shrunk else "no shorter"
-            yield f"The compaction has made the context {words}."
+            yield f"The compaction has made the context {'' if shrunk else 'no '}shorter."
 
 
 def _of_size(position: Position, *, over: bool) -> Iterator[str]:

@@ -304,8 +304,7 @@ class EffectHandlers:
         said = AssistantMessage(reply.text, calls, reasoning)
         added: tuple[values.Message, ...] = (said, *answers)
         if self._failed_tries:
-            kept = added if reply.text or calls else ()
-            added = (*self._failed_tries, *kept)
+            added = (*self._failed_tries, *(added if reply.text or calls else ()))
         self.transcript.add(added, self._tool_calls.made_up())
         return added
 

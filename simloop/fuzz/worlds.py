@@ -38,7 +38,7 @@ _CALLING = tuple(
 )
 _OF_WIRE = [n for n, fault in enumerate(alphabet.ENDS) if fault.name in alphabet.NO_WIRE]
 _ENDLESS = [n for n, fault in enumerate(alphabet.ENDS) if "stall" in fault.keys]
-_FURTHER = (["And then?"], ["And then?", "And at last?"])
+_FURTHER: Sequence[list[str]] = ([], ["And then?"], ["And then?", "And at last?"])
 _REPETITIONS = 3
 _INSERT, _REPLACE, _REPEAT, _REMOVE = range(4)
 _WEIGHTS = (6, 2, 1, 1)
@@ -123,13 +123,13 @@ def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
     """Enable valid calls and a usual failure in most families: rare variants alone show little."""
     if choices.boolean(0.8):
         for _ in range(2):
-            place = _CALLS[choices.integer(0, len(_CALLS) - 1)]
+            place = one_of(choices, _CALLS)
             contents[place] = max(contents[place], sum(contents) // choices.integer(1, 4))
     if choices.boolean(0.4):
-        place = _USELESS[choices.integer(0, len(_USELESS) - 1)]
+        place = one_of(choices, _USELESS)
         contents[place] = contents[place] or choices.integer(1, 30)
     if choices.boolean(0.5):
-        place = _TROUBLE[choices.integer(0, len(_TROUBLE) - 1)]
+        place = one_of(choices, _TROUBLE)
         ends[place] = ends[place] or choices.integer(1, 30)
     ends[0] = max(ends[0], sum(ends) // choices.integer(1, 3))
 
@@ -164,11 +164,8 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
         own_limits = weights.abilities.limits or limits
         first = choices.maybe(0.3, lambda own: _up_to_a_limit(own, own_limits, weights))
         replies = replies if first is None else [first, *replies]
-    if (
-        replies
-        and "storm" in weights.on
-        and choices.boolean(0.1 if weights.abilities.ends else 0.04)
-    ):
+    rate = 0.1 if weights.abilities.ends else 0.04
+    if replies and "storm" in weights.on and choices.boolean(rate):
         return [*replies[:-1], replies[-1].model_copy(update={"times": "always"})]
     return [*replies, weights.abilities.tools.last]
 
@@ -197,8 +194,7 @@ def _summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
 
 def _when(choices: Choices, weights: Weights) -> dict[str, Any]:
     if choices.boolean(0.6):
-        entry = weights.entries[choices.integer(0, len(weights.entries) - 1)]
-        return {"after": entry, "nth": choices.integer(1, 4)}
+        return {"after": one_of(choices, weights.entries), "nth": choices.integer(1, 4)}
     return {"at": one_of(choices, _TIMES)}
 
 
@@ -226,10 +222,7 @@ def _queue_for(choices: Choices, weights: Weights) -> list[Queued]:
 
 
 def _further_prompts(choices: Choices, weights: Weights) -> list[str]:
-    if "prompts" not in weights.on:
-        return []
-    number = choices.integer(0, len(_FURTHER))
-    return _FURTHER[number - 1] if number else []
+    return [*one_of(choices, _FURTHER)] if "prompts" in weights.on else []
 
 
 def world_for(choices: Choices, base: Scenario, weights: Weights) -> Scenario:

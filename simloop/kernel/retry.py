@@ -9,7 +9,7 @@ from typing import Annotated, Protocol
 from annotated_types import Ge, Le
 
 from simloop.kernel.checks import Checked
-from simloop.kernel.durations import Lasting, Milliseconds
+from simloop.kernel.durations import UNITS_NS, Lasting, Milliseconds
 from simloop.kernel.errorclass import ErrorClass, class_of_status, classify
 from simloop.messages import Fault
 
@@ -20,8 +20,7 @@ RETRYABLE = frozenset({
 """The statuses 429, 500, 502 and 503; 529, lost connections, timeouts and useless replies are the
 same trouble under other names. Quota and auth do not heal by waiting."""
 
-_NS_PER_MS = 1_000_000
-_NS_PER_S = 1_000_000_000
+_NS_PER_MS, _NS_PER_S = UNITS_NS["ms"], UNITS_NS["s"]
 _LONGEST = 1e15
 _RETRIED = frozenset({429, 500, 502, 503})
 

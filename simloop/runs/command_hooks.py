@@ -40,8 +40,7 @@ async def call(command: str, point: str, given: hooks.HookInput, *, is_real: boo
     own = answer.get("hookSpecificOutput")
     answer = {**answer, **(own if isinstance(own, dict) else {})}
     decisions = answer.get("decision"), answer.get("permissionDecision")
-    forbids = decisions[0] == "block" or decisions[1] == "deny"
-    if status == BLOCKED or forbids:
+    if status == BLOCKED or decisions[0] == "block" or decisions[1] == "deny":
         reason = answer.get("permissionDecisionReason") or answer.get("reason") or why
         reason = str(reason or f"forbidden by `{command}`").strip()
         if isinstance(given, hooks.Blockable):

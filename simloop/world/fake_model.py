@@ -37,8 +37,7 @@ class Stream(Protocol):
     async def wait(self) -> bool:
         """Wait until another part may be there. Return False if the stream has ended."""
 
-    async def aclose(self) -> None:
-        """Give up the rest of the stream."""
+    async def aclose(self) -> None: ...
 
 
 class IteratedStream:

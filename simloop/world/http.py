@@ -119,8 +119,7 @@ class ReplyCourse:
     def time_out(self, silence: str) -> None:
         """Hear that a limit of the client is over, in these words."""
 
-    async def aclose(self) -> None:
-        """Give up the rest of the reply."""
+    async def aclose(self) -> None: ...
 
 
 class ConnectionLost(Exception):  # noqa: N818 - a failure of the simulated network, not of simloop

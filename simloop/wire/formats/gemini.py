@@ -288,8 +288,7 @@ class _ContentEncoder(replies.BlockEncoder):
         return {"candidates": [_candidate(parts, word)], "usageMetadata": counts, **self._head}
 
     def _word(self, finish: values.Finish) -> str:
-        calls = self.of_kind("call")
-        if any(not self._written(block, "") for block in calls if block.is_whole):
+        if any(each.is_whole and not self._written(each, "") for each in self.of_kind("call")):
             return _MALFORMED
         return replies.finish_word("gemini", finish)
 

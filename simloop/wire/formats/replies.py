@@ -118,8 +118,7 @@ class BlockEncoder(ABC):
         return ()
 
     @abstractmethod
-    def changed(self, change: BlockChange) -> Iterator[WireEvent]:
-        """Yield the events of a change of a block."""
+    def changed(self, change: BlockChange) -> Iterator[WireEvent]: ...
 
     @abstractmethod
     def failed(self, fault: values.Fault) -> WireEvent:
@@ -298,8 +297,7 @@ class WireFormat(ABC):
         raise WrongRequest("", f"a recorded reply of {self.name} is not read")
 
     @abstractmethod
-    def encoder(self, request: WireRequest, stamp: Stamp) -> BlockEncoder:
-        """Return the encoder of the reply to a request."""
+    def encoder(self, request: WireRequest, stamp: Stamp) -> BlockEncoder: ...
 
     def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
         """Return the pieces of the next events. A framing changes lines and pieces, no event."""
