@@ -412,7 +412,7 @@ def _is_shown(failure: Failure) -> bool:
     if failure.name != ReplayDiverged.__name__:
         return False
     first = next((x for x in failure.text.splitlines() if x.strip()[:2] == "- "), "")
-    said = ", ended.", f"told something else in {_SENT}"
+    said = ", ended.", f", {_SENT}", f"told something else in {_SENT}"
     return _SENT in first or any(each in failure.text for each in said)
 
 

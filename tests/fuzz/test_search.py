@@ -262,6 +262,15 @@ def test_what_several_users_use_up_is_found_with_so_many() -> None:
     assert len(found.scenario.then) == 4
 
 
+def test_what_a_further_prompt_takes_back_is_found_without_it() -> None:
+    searching._seen.clear()
+    replies = [Reply(say="Here."), Reply(say="Thanks.")]
+    course = Scenario(prompt="Lend it.", then=["Give it back."], model=replies)
+    (found,) = Search("searching:lends", scenarios=[course]).run(runs=1)
+    assert (found.name, found.reproduced) == ("ReplayDiverged", True)
+    assert found.scenario.then == []
+
+
 DIFFERS = "two runs differ\nthe first difference is in entry 2, {}:\n  - first run   {}\n{}"
 
 
@@ -271,6 +280,7 @@ DIFFERS = "two runs differ\nthe first difference is in entry 2, {}:\n  - first r
         (DIFFERS.format("kind", "note POST /v1/embeddings", "  + second run  request #1"), False),
         (DIFFERS.format("kind", "request #2: 3 messages", "  + second run  failed"), True),
         (DIFFERS.format("request.added", "request #1: 1 message", ""), True),
+        (DIFFERS.format("request #1, the system prompt, line 3", "none", ""), True),
         (DIFFERS.format("ended.text", "Yes.", ""), True),
         (DIFFERS.format("sleep.duration", "3s", ""), False),
         (DIFFERS.format("kind", "note", "the model is told something else in request #2"), True),

@@ -96,6 +96,14 @@ async def tires(prompt: str, world: World) -> str:
 
 
 @plain
+async def lends(prompt: str, world: World) -> str:
+    """It lends a book to everybody, and the further prompt gives it back."""
+    has_lent = " You have lent it." * bool(_seen)
+    _seen.clear() if prompt == "Give it back." else _seen.append(prompt)
+    return await asks(prompt + has_lent, world)
+
+
+@plain
 async def stores(prompt: str, world: World) -> str:
     """It believes that it knows where it stores its files."""
     assert folder().name == "simloop-run"
