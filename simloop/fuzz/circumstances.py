@@ -131,6 +131,12 @@ def _failures() -> Iterator[Circumstance]:
     failed = Reply(http=Http(status=500))
     for reply in (failed, Reply(lost="before-headers"), _repeat(failed, 3)):  # all tries of an SDK
         yield Circumstance(f"{reply}, and the call before it again", _repeated(reply))
+    for times, status in product((3, _STORM), (500, 429, 503)):
+        act = _inserted({"http": {"status": status}, "times": times})
+        yield Circumstance(f"{times} times http {status}", act)
+    for times in (3, _STORM):
+        act = _inserted({"lost": "before-headers", "times": times})
+        yield Circumstance(f"{times} lost connections", act)
     for fault in faults.FAULTS:
         if fault.stage is faults.Stage.INSTEAD:
             act = _inserted(fault.keys)
@@ -147,13 +153,6 @@ def _failures() -> Iterator[Circumstance]:
         for status in dict.fromkeys((body.statuses[0], body.statuses[-1])):
             keys = {"http": {"status": status, **body.keys}}
             yield Circumstance(f"http {status} {body.keys}", _inserted(keys))
-    for status in (500, 429, 503):
-        for times in (3, _STORM):
-            act = _inserted({"http": {"status": status}, "times": times})
-            yield Circumstance(f"{times} times http {status}", act)
-    for times in (3, _STORM):
-        act = _inserted({"lost": "before-headers", "times": times})
-        yield Circumstance(f"{times} lost connections", act)
 
 
 def _repeated(reply: Reply) -> Callable[[WorldDraft, int], None]:
@@ -724,7 +723,11 @@ def _with_services(name: str, routes: list[Route]) -> Callable[[WorldDraft, int]
 
 def _with_programs(name: str, answers: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
     def others(draft: WorldDraft) -> dict[str, Any]:
-        return {one: each for one, each in draft.get("programs").items() if one != name}
+        known, program = draft.get("programs").items(), name.split(maxsplit=1)[0]
+        gone = {
+            one for one, _ in known if one == name or (not answers and one.split()[0] == program)
+        }
+        return {one: each for one, each in known if one not in gone}
 
     return lambda draft, _: draft.keys.update(programs={**others(draft), **answers})
 

@@ -436,6 +436,17 @@ def test_a_program_that_is_not_there_has_no_faults() -> None:
     assert {*draft.scenario().programs} == {"sh"}
 
 
+def test_a_program_is_there_with_all_that_it_does_or_not_at_all() -> None:
+    agent, base = CASES["from"]
+    base = base.model_copy(update={"programs": {"git add": Program(), "git log": Program()}})
+    draft = WorldDraft(base, offered(agent, base))
+    known = {each.name: each for each in of(agent, base, draft.offer)}
+    known["git add is not there"].act(draft, 0)
+    assert draft.scenario().programs == {}
+    known["git log takes an hour"].act(draft, 0)
+    assert [*draft.scenario().programs] == ["git log"]
+
+
 def test_a_model_that_calls_without_end_is_for_agents_that_declare_limits() -> None:
     offer = offered(OverHttp)
     for ends, times in ((True, "always"), (False, 16)):

@@ -39,7 +39,9 @@ _OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an 
 _SPENDING = (
     entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended,
 )  # fmt: skip
+_REFUSED = 400  # the status of a service
 _FAILING = 25  # useless replies in a row
+_ALIKE = 3  # runs in a row
 _AGAIN = 2  # replies that call one tool, after which an agent may give it up
 _OF_SERVERS = frozenset({500, 503})
 
@@ -497,28 +499,36 @@ def no_empty_answers(subject: Subject, entry: Any) -> str:
 
 
 @of_agents(
-    "A further prompt reaches the model: its run does not fail before it sends a request.",
+    "A further prompt reaches the model: its run does not fail before it sends a request, and "
+    "three in a row do not end with one text without a request.",
     "BUGS.md D1, D2, E9; pydantic-ai #4728, #7977",
     sees=[entries.Prompt, entries.Request, entries.RequestRefused, entries.Ended],
 )
 def further_prompts_reach_the_model(subject: Subject) -> Watch:
     """A call without a result, or half a reply, may make a conversation unusable for ever.
 
-    A request that the provider refuses is judged by `accepted-requests` alone.
+    A request that the provider refuses is judged by `accepted-requests` alone. A program may ask
+    back itself, or fail by one of its own.
     """
     asked = is_asked = False
+    told = list[str]()  # the texts of the last runs without a request
     while True:
         entry = yield
         if type(entry) is entries.Prompt:
             is_asked = False
         elif type(entry) is entries.Request:
-            asked = is_asked = True
+            asked, is_asked, told = True, True, []
         elif type(entry) is entries.RequestRefused:
             is_asked = True
-        elif entry.outcome is Outcome.FAILED and asked and not is_asked and not subject.facts.stop:
-            prompt = subject.facts.prompt
-            said = "" if prompt is None else prompt.text
-            return f"the run of the prompt {said!r:.60} sends no request: {entry.message:.120}"
+        elif asked and not (is_asked or subject.facts.stop or _is_failure(subject.facts.earlier)):
+            told = [*told, entry.text][-_ALIKE:]
+            is_question = "?" in entry.text or "yes" in entry.text.lower()
+            is_stuck = len(told) == _ALIKE and len({*told}) == 1 and not is_question
+            if entry.outcome is Outcome.FAILED or is_stuck:
+                prompt = subject.facts.prompt
+                said = "" if prompt is None else prompt.text
+                why = entry.message if entry.outcome is Outcome.FAILED else entry.text
+                return f"the run of the prompt {said!r:.60} sends no request: {why:.120}"
 
 
 @of_agents(
@@ -551,11 +561,20 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue  # the request asks for an object
         if request and any(tool.name.startswith(_OUTPUT_TOOL) for tool in request.tools):
             continue  # the agent takes no text for an answer
+        if _is_failure(facts.earlier):
+            continue  # a program of its own, after the answer
         if any(_is_dropped(facts, each) for each in of_run[:-1]):
             continue  # the others may be parts of the answer
         if replies and all(map(is_answer, replies)):
             answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"
             return f"the run fails ({entry.message!r:.80}), and the model has answered {answer}"
+
+
+def _is_failure(entry: Any) -> bool:
+    """Return whether a program or a request to a service has just failed."""
+    if type(entry) is entries.ProgramEnded:
+        return entry.exit != 0
+    return type(entry) is entries.ServiceReply and (entry.failure != "" or entry.status >= _REFUSED)
 
 
 def _is_dropped(facts: Facts, reply: ReceivedReply) -> bool:

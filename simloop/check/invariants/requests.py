@@ -261,11 +261,7 @@ def prompt_and_tools_kept(subject: Subject) -> Watch:
         entry = yield
         request, before = facts.request, offering.get(facts.conversation)
         assert request is not None
-        if (
-            before
-            and before.tools == request.tools
-            and before.system_prompt > request.system_prompt == ""
-        ):
+        if before and before.tools == request.tools and _is_cut(before, request.system_prompt):
             return f"request {entry.number} lacks the system prompt of request {before.number}"
         if request.tools:
             offering[facts.conversation] = request
@@ -273,6 +269,13 @@ def prompt_and_tools_kept(subject: Subject) -> Watch:
             reply = facts.replies.get(before.number)
             if reply is not None and reply.fault is not None:
                 return f"request {entry.number} repeats request {before.number} without its tools"
+
+
+def _is_cut(before: SentRequest, prompt: str) -> bool:
+    """Return whether a system prompt is empty, or begins with a later paragraph of the old one."""
+    first, *others = before.system_prompt.split("\n\n")
+    begins = prompt[:_BEGINNING] in {each[:_BEGINNING] for each in others}
+    return (begins and first not in prompt) or (prompt == "" != before.system_prompt)
 
 
 @of_agents(

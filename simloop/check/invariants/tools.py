@@ -114,7 +114,7 @@ def changes_made_once(subject: Subject) -> Watch:
             # Another agent may ask meanwhile, so the calls of each newest reply count.
             asked = sum(len(reply.calls) for reply in subject.facts.last_replies())
             if kind is ProgramStarted:
-                counts, run, most = inner, entry.args, asked
+                counts, run, most = inner, entry.args, max(asked, 1)  # once for the turn itself
             elif not called[entry.name] and _is_inner(entry.name, subject.facts.request):
                 counts, run, most = inner, (entry.name, entry.arguments), asked
             else:

@@ -35,6 +35,7 @@ from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Fault, FinishReason, Message, Outcome, UserMessage
 from simloop.scenario.expect import Expect
+from simloop.trace import entries
 from simloop.trace.entries import (
     Error,
     Input,
@@ -605,3 +606,27 @@ SYSTEM = "Be kind.\n\nBe short."
 def test_a_system_prompt_stands_once(system: str, messages: list[Message], times: int) -> None:
     run = Recording().prompt().request(messages, system_prompt=system)
     assert len(run.found(one_system_prompt)) == times
+
+
+@pytest.mark.parametrize(
+    ("texts", "finds"),
+    [(["No.", "No.", "No."], 1), (["No.", "No.", "Nothing."], 0), (["Yes or no?"] * 3, 0)],
+)
+def test_prompts_in_a_row_do_not_end_with_one_text_without_a_request(
+    texts: list[str], finds: int
+) -> None:
+    run = asked().replied("Done.").ended(text="Done.")
+    for text in texts:
+        run.prompt("More.").ended(text=text)
+    assert len(run.found(further_prompts_reach_the_model)) == finds
+
+
+@pytest.mark.parametrize(("status", "finds"), [(3, 0), (0, 1)])
+def test_a_program_of_the_agents_own_may_fail_after_the_answer(status: int, finds: int) -> None:
+    def saves(run: Recording, number: int) -> Recording:
+        run.add(entries.ProgramStarted, number, ("git", "commit"))
+        return run.add(entries.ProgramEnded, number, status).ended(FAILED, message="git failed")
+
+    run = saves(asked().replied("Done."), 1)
+    assert len(run.found(no_failure_after_an_answer)) == finds
+    assert len(saves(run.prompt("More."), 2).found(further_prompts_reach_the_model)) == finds

@@ -318,6 +318,10 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (prompt_and_tools_kept,
      asked("Be kind.").replied("", "a").request([*CALLED, returned("a")]),
      "request 2 lacks the system prompt of request 1"),
+    (prompt_and_tools_kept,
+     asked("Be kind.\n\nBikes of today: b7.").replied("", "a").request(
+         [*CALLED, returned("a")], system_prompt="Bikes of today: none."),
+     "request 2 lacks the system prompt of request 1"),
     (prompt_and_tools_kept, asked().failed().after(1).request([GO], tools=[]),
      "request 2 repeats request 1 without its tools"),
     (no_failure_in_place_of_the_history,
@@ -406,6 +410,9 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (no_arguments_invented, ordered('{"sum":1', '{"sum":1}')),
     (prompt_and_tools_kept,
      asked("Be kind.").replied("", "a").request([*CALLED, returned("a")], tools=[])),
+    (prompt_and_tools_kept,
+     asked("Be kind.\n\nBikes of today: b7.").replied("", "a").request(
+         [*CALLED, returned("a")], system_prompt="Be kind.")),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: x"), GO], words="x")),
     (no_failure_in_place_of_the_history, summed(SUMMED[:5], fails=True)),
     (summaries_lose_nothing, summed_twice("Before: At first.", "Sum up.")),

@@ -434,6 +434,7 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (changes_made_once, inner("{}", "{}", '{"x":1}'), PAYS),
     (changes_made_once, programs(("pay",), ("pay",), calls="ab"), Subject(mutating={"pay"})),
     (changes_made_once, programs(("payer", "1"), ("payer", "1")), Subject(mutating={"pay"})),
+    (changes_made_once, programs(("pay",), calls=""), Subject(mutating={"pay"})),
     (changes_made_once, beside_another_agent(), Subject(mutating={"pay"})),
     (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2),
      Subject(mutating={"https://shop.example/payments"})),
