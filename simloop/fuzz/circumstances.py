@@ -117,11 +117,13 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         _user(base, offer), _answers(offer), _later(base, offer, abilities), _people(offer),
         _services(base, offer), _others(base, offer), _limits(offer, abilities.limits),
     )  # fmt: skip
-    ordered = [
-        sorted(filter(can_come, kind), key=lambda each: not each.name.startswith(_FIRST))
-        for kind in kinds
-    ]
+    ordered = [sorted(filter(can_come, kind), key=_rank) for kind in kinds]
     return [each for turn in zip_longest(*ordered) for each in turn if each is not None]
+
+
+def _rank(each: Circumstance) -> int:
+    starts = (place for place, start in enumerate(_FIRST) if each.name.startswith(start))
+    return next(starts, len(_FIRST))
 
 
 # ---------------------------------------------------------------- the model
@@ -485,7 +487,7 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("the second prompt is stopped", halt)
     yield Circumstance("the second prompt is answered", _in_second())
     asks = offer.first or base.models  # else a summary is asked for as an answer is
-    for what, summary in _SUMMARIES.items() if asks else [("", _WHOLE)]:
+    for what, summary in _SUMMARIES.items() if asks else [(", summed up", _WHOLE)]:
         yield Circumstance(f"a long conversation{what}", _long(summary))
         yield Circumstance(f"many prompts{what}", _many(summary))
     slow, stop = {**_WHOLE, "pace": {"first_part": "40s"}}, _stopped(at="20s")

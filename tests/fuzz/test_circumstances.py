@@ -99,7 +99,8 @@ PARTIES: dict[str, tuple[str, list[str]]] = {
         *(f"abort after {phase} {n}" for n in (1, 2) for phase in (
             "request", "part", "text-delta", "tool-call", "finish", "tool-started",
             "tool-result")),
-        "a further prompt after a failure", "a long conversation", "two messages after request",
+        "a further prompt after a failure", "a long conversation, summed up",
+        "two messages after request",
         *(f"the user types {each}" for each in (
             "n", "n 12 times", "an empty line", "the end", "late", "an odd text")),
     ]),
@@ -372,7 +373,7 @@ def test_the_answer_of_a_script_is_the_one_that_breaks() -> None:
 def test_summaries_fail_also_amid_many_prompts() -> None:
     offer = offered(native)
     found = {each.name: each for each in of(native, GO, offer)}
-    for what, status in (("", None), (", a summary that fails", 500)):
+    for what, status in ((", summed up", None), (", a summary that fails", 500)):
         made = world(found[f"many prompts{what}"], GO, offer)
         summary = next(each for each in made.model if each.times == "always")
         assert summary.when is not None

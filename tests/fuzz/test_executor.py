@@ -207,7 +207,7 @@ def test_a_smaller_scenario_that_does_not_end_ends_no_search(
     monkeypatch.setattr(executor, "smallest", smallest)
     result = play_range(replace(SETTINGS, isolate=False), Range(1, 100, UNTIMED, shrinks=True))
     (found,) = result.findings
-    assert (result.ended, found.name, found.run) == (False, "retry-after-respected", result.runs)
+    assert (result.ended, found.name, found.run) == (False, "repeated-retries-wait", result.runs)
 
 
 def test_a_range_with_a_finding_waits_for_its_twin_too(monkeypatch: pytest.MonkeyPatch) -> None:
