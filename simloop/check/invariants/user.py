@@ -29,8 +29,8 @@ from simloop.trace import entries
 from simloop.trace.facts import Facts
 from simloop.virtual.clock.timeouts import GRACE_NS
 
-_SHORT = 4
-"""The number of messages and calls up to which a conversation counts as short."""
+_SHORT, _SHORT_CHARS = 4, 4_000
+"""The most messages or calls, and characters, of a conversation that counts as short."""
 
 _REDIRECTS = 300  # the statuses below are successes
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
@@ -365,7 +365,8 @@ def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     """Return whether an agent may shorten its conversation, or has asked for a summary of it."""
     asides = facts.asides.intersection(range(before.number, request.number))
     without = facts.lacks_tools(request) or facts.lacks_tools(before)
-    return len(before.messages) > _SHORT or without or bool(asides)
+    chars = sum(len(each.text) for each in (*before.messages, *request.messages[-1:]))
+    return len(before.messages) > _SHORT or chars > _SHORT_CHARS or without or bool(asides)
 
 
 @of_agents(

@@ -174,6 +174,13 @@ def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None
         assert len(run.found(changes_kept_after_a_stop, subject)) == finds
 
 
+@pytest.mark.parametrize(("chars", "finds"), [(100, 1), (6_000, 0)])
+def test_a_long_prompt_may_leave_no_room_for_the_others(chars: int, finds: int) -> None:
+    text = "x" * chars
+    run = asked().replied("Yes.").ended(text="Yes.").prompt(text).request([UserMessage(text)])
+    assert len(kept(run.replied("No.").ended(text="No."))) == finds
+
+
 def test_of_several_agents_some_need_no_conversation() -> None:
     run = asked().replied("Yes.").ended(text="Yes.").prompt("Next.").request([GO, YES, NEXT])
     run.replied("No.").ended(text="No.").prompt("Do it.").request([LAST], system_prompt="Do.")
