@@ -659,16 +659,16 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         yield Circumstance(f"{name} is late with the first of two calls", in_turn)
         act = _with_services(name, [Route(post=f"/{REST}", status=422, times=1), *late])
         yield Circumstance(f"{name} refuses a POST, and is late with the others", act)
-    of_post = partial(with_fault, of="post")  # a read before would use the fault up
     wait = _OF_SERVICES["asks for a wait"][1]
     asks = faults.SiteFault("service asks for a wait", faults.Stage.INSTEAD, wait)
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
         alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
         yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)
     for name, fault in product(base.services, (*faults.SERVICE_FAULTS[1:], asks)):
-        if any(route.post for route in base.services[name]):
-            act = _disturbed("services", name, fault, of_post, 1)
-            yield Circumstance(f"{fault.site} of a POST to {name}", act)
+        for method in ("post", "put", "patch", "delete"):  # a read before would use the fault up
+            if any(getattr(route, method) for route in base.services[name]):
+                act = _disturbed("services", name, fault, partial(with_fault, of=method), 1)
+                yield Circumstance(f"{fault.site} of a {method.upper()} to {name}", act)
 
 
 def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:

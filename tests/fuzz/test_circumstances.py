@@ -475,6 +475,18 @@ def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
     assert "abort after service-request 2 of two calls" in found
 
 
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
+    shop, offer = "https://orders.example", offered(OverHttp, AROUND)
+    routes = [Route(get="/a", json=[]), Route.model_validate({method: "/b", "json": {}})]
+    base = AROUND.model_copy(update={"services": {shop: routes}})
+    found = {each.name: each for each in of(OverHttp, base, offer)}
+    broken, *rest = world(
+        found[f"service.503 of a {method.upper()} to {shop}"], base, offer
+    ).services[shop]
+    assert (getattr(broken, method), broken.status, broken.times, rest) == ("/...", 503, 1, routes)
+
+
 def test_a_message_comes_in_the_last_step_that_an_agent_declares() -> None:
     limits = Limits(max_steps=4)
     found = of(native, GO, offered(native), limits=limits)
