@@ -13,7 +13,7 @@ from simloop.kernel.machine import Feature
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
 from simloop.messages import AssistantMessage, FinishReason, Outcome, Queue, UserMessage
 from simloop.trace.entries import Ended, Queued
-from simloop.trace.facts import ReceivedReply
+from simloop.trace.facts import Facts, ReceivedReply
 
 _BROKEN = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 _CUT = (FinishReason.LENGTH, FinishReason.INTERRUPTED, *_BROKEN)
@@ -54,9 +54,10 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     unless the words are a message of the run, such as a result that the model was sent. A summary
     that was asked for amid the conversation is no last reply.
     """
-    if entry.outcome is not Outcome.COMPLETED:
-        return ""
     facts = subject.facts
+    is_remembered = subject.machine is None and _is_remembered(facts, entry.text)
+    if entry.outcome is not Outcome.COMPLETED or is_remembered:
+        return ""
     last = [each[-1] for each in _conversations(subject)]
     main = [each for each in last if each.number not in facts.asides or each.text == entry.text]
     whys = [*map(flaw, (entry.text and main) or last)] or [flaw(None)]
@@ -66,6 +67,16 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     if not why or (own_words and subject.machine is None):
         return ""
     return f"the run is completed, and {why}"
+
+
+def _is_remembered(facts: Facts, text: str) -> bool:
+    """Return whether a run without a request ends with the answer to its prompt of before."""
+    before = facts.main_replies[: facts.earlier_replies]
+    if len(before) < len(facts.main_replies) or facts.prompt is None:
+        return False
+    asked = [facts.sent.get(each.number) for each in before if each.text == text]
+    told = (each.text for request in asked if request for each in request.messages)
+    return any(facts.prompt.text in each for each in told)
 
 
 def _messages(subject: Subject) -> Iterator[str]:
@@ -140,6 +151,8 @@ def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     newest = next((reply.text for reply in reversed(_replies(subject)) if reply.text), "")
     said = ([reply.text for reply in each if reply.text] for each in _conversations(subject))
     if entry.text in (newest, *(texts[-1] if texts else "" for texts in said)):
+        return ""
+    if subject.machine is None and _is_remembered(facts, entry.text):
         return ""
     wrong = f"{entry.text!r:.80}, and the last words of the model are {newest!r:.80}"
     if subject.machine is not None:

@@ -55,6 +55,13 @@ def test_the_text_of_a_run_may_be_that_of_a_failed_reply_before_a_useless_one() 
     assert run.ended(Outcome.FAILED, "One.").found(run_text_matches_last_reply) == []
 
 
+@pytest.mark.parametrize(("prompt", "finds"), [("Go.", 0), ("Next.", 1)])
+@pytest.mark.parametrize("rule", [completed_after_a_reply, run_text_matches_last_reply])
+def test_the_answer_to_a_prompt_may_be_remembered(rule: Invariant, prompt: str, finds: int) -> None:
+    run = asked().replied("One.").ended(text="One.").prompt(prompt).ended(text="One.")
+    assert len(run.found(rule)) == finds
+
+
 @pytest.mark.parametrize("cut_again", [True, False])
 def test_a_text_that_is_continued_may_begin_as_a_failed_reply_does(*, cut_again: bool) -> None:
     run = asked().text("Half").failed().after(1).request([GO])
