@@ -358,7 +358,7 @@ def test_a_report_says_the_world_what_the_agent_did_and_how_to_run_it(
         "  file:     found/no-mistake-in-the-code.simloop.yaml",
         "  run it:   simloop run found/no-mistake-in-the-code.simloop.yaml",
     ]
-    assert [line for line in lines if line.startswith("calls: look ")]
+    assert "calls: look 1" in lines
     assert "never called: act" in lines
     again = cli("run", "found/no-mistake-in-the-code.simloop.yaml")
     assert lines[at + 1].removeprefix("  world:    ") in again.stdout

@@ -241,7 +241,8 @@ def test_another_rule_or_another_shape_is_another_finding() -> None:
 @pytest.mark.slow
 def test_runs_in_processes_of_their_own_keep_nothing() -> None:
     searching._seen.clear()
-    assert not list(Search("searching:remembers", isolate=True).run(runs=6))  # of one prompt each
+    found = list(Search("searching:remembers", isolate=True).run(runs=9))
+    assert [each.run for each in found if len(each.scenario.then) < 2] == []
 
 
 def test_what_an_agent_keeps_for_the_next_user_becomes_a_world_of_two_users() -> None:

@@ -114,6 +114,22 @@ async def swallows_and_asks_over_http(prompt: str) -> str:
     return (await Heard().listen(asked)).body.decode()
 
 
+def has_a_task_at_the_stop(prompt: str, world: World) -> None:
+    """A task that its loop had before it heard of the stop has its first step in the clean-up."""
+    loop = asyncio.new_event_loop()
+
+    async def main() -> None:
+        asked = asyncio.ensure_future(world.model.reply([UserMessage(prompt)]))
+        time.sleep(60)  # noqa: ASYNC251 - the stop comes here
+        await asked
+
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+
+
 async def obeys(prompt: str, world: World) -> str:
     await asyncio.sleep(60)
     return (await world.model.reply([UserMessage(prompt)])).message.text
@@ -126,6 +142,7 @@ async def obeys(prompt: str, world: World) -> str:
         (swallows_in_a_thread, ["test_agents_ended.py"]),
         (swallows_in_a_task, ["test_agents_ended.py"]),
         (swallows_and_asks_over_http, ["wire.py"]),
+        (has_a_task_at_the_stop, []),
         (obeys, []),
     ],
 )
