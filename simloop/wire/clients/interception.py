@@ -6,10 +6,11 @@ back when the last simulation with a run ends, because tasks that a run left beh
 """
 
 import functools
+import marshal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,8 @@ def intercept(endpoint: Endpoint) -> None:
     endpoint.port.loop.at_end.append(interception.__exit__)
 
 
+_EQUAL = 2
+"""The format of `marshal` in which equal values have equal bytes: later ones count references."""
 Undo = Callable[[], None]
 
 
@@ -159,6 +162,44 @@ def _agents_tracing(module: Any) -> Iterator[Undo]:
     yield _patched(module.BatchTraceProcessor, "on_span_end", queueing)
 
 
+_CONVERTED: dict[tuple[Any, ...], bytes] = {}
+"""The parameters of requests as the SDK has converted them, by their types and values."""
+_MOST_CONVERTED = 2_000
+
+
+def _openai_parameters(module: Any) -> Iterator[Undo]:
+    """Convert equal parts of a conversation once: it takes the SDK a third of a run.
+
+    The conversion depends on the value and its type alone. Objects of classes are not remembered.
+    """
+
+    def key_of(data: Any, types: dict[str, Any]) -> tuple[Any, ...] | None:
+        with suppress(ValueError):  # of an object of a class
+            return (*types.items(), marshal.dumps(data, _EQUAL)) if type(data) is dict else None
+        return None
+
+    def kept(key: tuple[Any, ...] | None, converted: Any) -> Any:
+        if key and len(_CONVERTED) < _MOST_CONVERTED:
+            with suppress(ValueError):
+                _CONVERTED[key] = marshal.dumps(converted)
+        return converted
+
+    def converting(original: Any, data: Any, **types: Any) -> Any:
+        key = key_of(data, types)
+        if key in _CONVERTED:
+            return marshal.loads(_CONVERTED[key])  # noqa: S302 - simloop's own bytes
+        return kept(key, original(data, **types))
+
+    async def converting_async(original: Any, data: Any, **types: Any) -> Any:
+        key = key_of(data, types)
+        if key in _CONVERTED:
+            return marshal.loads(_CONVERTED[key])  # noqa: S302
+        return kept(key, await original(data, **types))
+
+    yield _patched(module, "_transform_recursive", converting)
+    yield _patched(module, "_async_transform_recursive", converting_async)
+
+
 class _InOrder(dict[Any, None]):
     """A set in the order of its additions."""
 
@@ -183,6 +224,7 @@ _PATCHES: dict[str, Callable[[ModuleType], Iterator[Undo]]] = {
     "urllib3": lambda module: _connected(module.connection, "WireSocket"),
     "http.client": lambda module: _connected(module, "StandardSocket"),
     "agents.tracing.processors": _agents_tracing, "anyio._backends._asyncio": _anyio,
+    "openai._utils._transform": _openai_parameters,
 }  # fmt: skip
 
 

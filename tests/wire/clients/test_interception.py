@@ -401,3 +401,33 @@ def test_an_agent_that_catches_all_exceptions_and_asks_again_is_ended(agent: Any
         run(Scenario(prompt="Hi", model=[waits], abort=Trigger(at="3s")), loop=agent)
     assert dict(os.environ) == before
     assert current_world() is None
+
+
+def test_parameters_are_converted_once_and_as_the_sdk_converts_them() -> None:
+    transform = importlib.import_module("openai._utils._transform")
+    chat = importlib.import_module("openai.types.chat.completion_create_params")
+    files = importlib.import_module("openai.types.responses.response_input_item_param")
+    shown = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]}
+    given: list[tuple[Any, Any]] = [
+        ({"messages": [{"role": "user", "content": "a"}], "n": 1}, chat.CompletionCreateParams),
+        ({"messages": [{"role": "user", "content": "a"}], "n": 1.0}, chat.CompletionCreateParams),
+        (shown, files.ResponseInputItemParam),
+        (
+            {**shown, "content": ({"type": "input_text", "text": "a"},)},
+            files.ResponseInputItemParam,
+        ),
+        ({"metadata": {"at": HELLO}}, chat.CompletionCreateParams),
+    ]
+    alone = [transform.transform(data, kind) for data, kind in given]
+
+    async def main() -> None:
+        for _ in range(2):  # the first one is remembered, and changed by who has got it
+            for (data, kind), converted in zip(given, alone, strict=True):
+                for made in (
+                    transform.transform(data, kind),
+                    await transform.async_transform(data, kind),
+                ):
+                    assert repr(made) == repr(converted)
+                    made["role"] = "changed"
+
+    in_run(main)
