@@ -169,6 +169,8 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     search.twin = TWIN if in_main else None  # a cluster may play several ranges in one process
     if forks and search.is_of_agent and settings.isolate is None:
         if settings not in _KEEPING and (played := _played_in_fork(settings, due, search)):
+            if any(each.name == DIVERGED and each.run > 1 for each in played.findings):
+                _KEEPING.add(settings)
             return played
         _KEEPING.add(settings)
         search.isolates = True
@@ -191,15 +193,17 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
         return function()
 
     def course() -> str:
-        with captured():
+        with captured(), suppress(Overdue), patience() as begins:
+            begins()
             return processes.digest_of(trial(next(search.worlds(1))[0], UNJUDGED).entries)
+        return ""
 
     if settings not in _COURSES:
+        _COURSES[settings] = isolated(partial(in_own_folder, course))
         with captured(), suppress(Overdue), patience() as begins:
             for each in range(1, 5):  # imports what the agent imports late, for each fork
                 begins()
                 trial(next(search.worlds(each))[0], UNJUDGED)
-        _COURSES[settings] = isolated(partial(in_own_folder, course))
     if due.first == 1:
         search.twin = None
     else:
@@ -214,9 +218,11 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
             return result  # what its first run keeps is told
         if any(each.reproduced is False or each.name == DIVERGED for each in result.findings):
             return None
-        with suppress(Overdue), patience() as begins:
-            begins()
-            return result if course() == _COURSES[settings] else None
+        if (digest := course()) == _COURSES[settings]:
+            return result
+        if digest and (left := search.left(due.first, result.runs)):
+            new = _told(settings, due, search, left)
+            return RangeResult.of(search, due, result.cpu_s, [*result.findings, *new])
         return None
 
     try:
@@ -233,7 +239,6 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
 
 
 def _played(settings: SearchSettings, due: Range, search: Search, start_s: float) -> RangeResult:
-    bases = search.bases if due.shrinks else search.undisturbed
     findings: list[SearchFinding] = []
     found, ended = list[FoundFailure](), False
     with captured(), patience() as begins:
@@ -246,9 +251,7 @@ def _played(settings: SearchSettings, due: Range, search: Search, start_s: float
             # In a fork, nobody else reads what the twin answers.
             new = [*found, *search.answer_elsewhere()]
             begins()  # a smaller scenario may not end either
-            findings = [
-                SearchFinding.of(each, settings.loop, bases, shrinks=due.shrinks) for each in new
-            ]
+            findings = _told(settings, due, search, new)
         except KeyboardInterrupt as error:
             ended = not (found and isinstance(error, Overdue))
             if ended and isinstance(error, Overdue):
@@ -256,9 +259,15 @@ def _played(settings: SearchSettings, due: Range, search: Search, start_s: float
                 failure = Failure.named(FINISHES, OVERDUE)
                 search.failures.add(failure, search.world(search.number), search.number)
     if not findings and len(search.failures):  # broken off before it was run again, or shrunk
-        last = next(iter(search.failures))
-        findings = [SearchFinding.of(last, settings.loop, bases, shrinks=False)]
+        findings = _told(settings, replace(due, shrinks=False), search, [*search.failures][:1])
     return RangeResult.of(search, due, processes.cpu_s() - start_s, findings, ended=ended)
+
+
+def _told(
+    settings: SearchSettings, due: Range, search: Search, found: Iterable[FoundFailure]
+) -> list[SearchFinding]:
+    bases = search.bases if due.shrinks else search.undisturbed
+    return [SearchFinding.of(each, settings.loop, bases, shrinks=due.shrinks) for each in found]
 
 
 class Ranges:

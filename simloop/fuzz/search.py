@@ -352,10 +352,17 @@ class Search:
         """
         worlds = [world, _of_users(world, record, _USERS, restart=False)]
         worlds += [_left_early(world)] if world.then else []
-        for each in () if self.isolates else worlds:
+        return [] if self.isolates else self._met((1, each) for each in worlds)
+
+    def left(self, first: int, runs: int) -> list[FoundFailure]:
+        """Return the first of these worlds that leaves something for another user of the agent."""
+        return self._met((each, self.world(each)) for each in range(first, first + runs))
+
+    def _met(self, worlds: Iterable[tuple[int, Scenario]]) -> list[FoundFailure]:
+        for number, each in worlds:
             failure = self.alone(each, ReplayDiverged.__name__)
             if failure is not None and _is_shown(failure):
-                return self._new(failure, each, 1, reproduced=True)
+                return self._new(failure, each, number, reproduced=True)
         return []
 
     def _new(

@@ -246,13 +246,25 @@ def test_an_agent_that_keeps_something_gets_a_process_for_each_run() -> None:
     assert play_range(in_one, Range(1, 61, UNTIMED)).findings
 
 
+def test_what_a_later_world_leaves_for_the_next_user_is_found() -> None:
+    searching._seen.clear()
+    settings = SearchSettings("searching:owes")
+    (left,) = play_range(settings, Range(1, 61, UNTIMED)).findings
+    assert (left.name, left.reproduced) == ("ReplayDiverged", True)
+    assert left.run > 1
+    assert "I owe somebody an answer." in left.text
+    assert play_range(settings, Range(61, 121, UNTIMED)).findings == ()  # apart from each other
+
+
 def test_ctrl_c_in_the_fork_of_a_range_keeps_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> NoReturn:
         monkeypatch.undo()
         raise KeyboardInterrupt
 
+    settings = SearchSettings("searching:notes")
+    play_range(settings, Range(1, 2, UNTIMED))
     monkeypatch.setattr(isolation, "_read", interrupted)
-    result = play_range(SearchSettings("searching:notes"), Range(1, sys.maxsize, 60.0))
+    result = play_range(settings, Range(1, sys.maxsize, 60.0))
     assert (result.first, result.ended, result.findings) == (1, True, ())
 
 

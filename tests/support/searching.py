@@ -104,6 +104,17 @@ async def lends(prompt: str, world: World) -> str:
 
 
 @plain
+async def owes(prompt: str, world: World) -> str:
+    """It tells later users that one got no answer."""
+    owed = " I owe somebody an answer." * bool(_seen)
+    try:
+        return await asks(prompt + owed, world)
+    except ModelCallFailed:
+        _seen.append(prompt)
+        return "Ask me later."
+
+
+@plain
 async def stores(prompt: str, world: World) -> str:
     """It believes that it knows where it stores its files."""
     assert folder().name == "simloop-run"
