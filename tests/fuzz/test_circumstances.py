@@ -381,6 +381,14 @@ def test_summaries_fail_also_amid_many_prompts() -> None:
         assert len(made.then) == 12
 
 
+def test_more_short_prompts_come_than_most_agents_keep_turns() -> None:
+    offer = offered(native)
+    (often,) = (e for e in of(native, GO, offer) if e.name == "short prompts, one after another")
+    made = world(often, GO, offer)
+    assert len({*made.then}) == 40
+    assert [len(each.call) for each in made.model[-9:]] == [0, 1, 1, 0, 0, 0, 1, 0, 0]
+
+
 def test_a_failure_comes_before_each_reply_and_a_deadline_is_passed_by_slow_ones() -> None:
     offer, limits = (
         offered(native),

@@ -174,29 +174,32 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A conversation that keeps the changes of a failed run keeps those of a stopped one, too.",
+    "A conversation that keeps the prompt of a failed or stopped run keeps what the run changed; "
+    "one that keeps the changes of failed runs keeps those of stopped ones.",
     "BUGS.md C9, C10, D4",
     sees=[
         entries.Prompt, entries.ToolResult, entries.ServiceRequest, entries.ServiceReply,
         MainRequest, entries.Ended,
     ],
     needs=[Need.AGENT, Need.MUTATING],
-    begins=[entries.ToolResult, entries.ServiceRequest],
 )  # fmt: skip
 def changes_kept_after_a_stop(subject: Subject) -> Watch:
     """Else the model makes them again. An agent that takes all such runs back is not judged.
 
-    A call that was made before may have changed nothing more.
+    A call that was made before may have changed nothing more. Whatever stands between the prompt
+    and the next one may tell of the changes.
     """
     facts, mutating = subject.facts, subject.mutating or ()
     changing = set[int]()  # the requests to services
     tried, made = set[tuple[str, str]](), dict[str, tuple[str, str]]()
     before = set[str]()  # the calls that have changed the world in the run before
     ended, kept = Outcome.COMPLETED, 0
+    prompts = "", ""
     while True:
         entry = yield
         kind = type(entry)
         if kind is entries.Prompt:
+            prompts = prompts[1], entry.text
             before = {call for call, work in made.items() if work not in tried}
             tried, made = tried | {*made.values()}, {}
         elif kind is entries.Ended:
@@ -211,10 +214,20 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
             elif ended is Outcome.ABORTED and kept and not is_kept:
                 keeps = f"request {kept} has the calls of a run that failed"
                 return f"{keeps}, and request {entry.number} has lost those of one that was stopped"
+            elif (
+                ended in _ENDED
+                and not is_kept
+                and tuple(_of_user(facts.request.messages[-2:])) == prompts
+            ):
+                has = f"request {entry.number} has the prompt {prompts[0]!r:.80} of a run that "
+                return f"{has}{_ENDED[ended]}, and has lost the calls that changed something"
         elif _has_changed(entry, mutating, changing):
             asked = [call for reply in facts.last_replies() for call in reply.calls]
             ids = {entry.call_id} if kind is entries.ToolResult else {call.id for call in asked}
             made |= {call.id: (call.name, call.arguments) for call in asked if call.id in ids}
+
+
+_ENDED = {Outcome.FAILED: "failed", Outcome.ABORTED: "was stopped"}
 
 
 def _has_changed(entry: Any, mutating: Collection[str], changing: Collection[int]) -> bool:

@@ -146,16 +146,35 @@ def test_a_transcript_has_the_answer_before_a_failed_prompt() -> None:
 
 @pytest.mark.parametrize(("first", "then"), [(True, False), (False, True), (True, True)])
 def test_a_change_is_kept_after_a_stop_as_after_a_failure(first: bool, then: bool) -> None:  # noqa: FBT001
-    def paid(call_id: str, *, is_kept: bool) -> list[Message]:
-        return [said("", call_id), returned(call_id)] if is_kept else []
+    def paid(prompt: Message, call_id: str, *, is_kept: bool) -> list[Message]:
+        return [prompt, said("", call_id), returned(call_id)] if is_kept else []
 
     run = Recording().prompt().request([GO]).call("a", name="pay").finish()
     run.add(entries.ToolResult, "a", "pay", "paid").ended(Outcome.FAILED).prompt("Next.")
-    run.request([GO, *paid("a", is_kept=first), NEXT]).call("b", '{"n": 2}', name="pay").finish()
+    run.request([*paid(GO, "a", is_kept=first), NEXT]).call("b", '{"n": 2}', name="pay").finish()
     run.add(entries.ToolResult, "b", "pay", "paid").stop().ended(Outcome.ABORTED).prompt("Last.")
-    run.request([GO, *paid("a", is_kept=first), NEXT, *paid("b", is_kept=then), LAST])
+    run.request([*paid(GO, "a", is_kept=first), *paid(NEXT, "b", is_kept=then), LAST])
     found = run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))
     assert len(found) == (first and not then)
+    assert run.found(changes_kept_after_a_stop, Subject(mutating={"look"})) == []
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.ABORTED])
+@pytest.mark.parametrize(
+    ("sent", "finds"),
+    [
+        ([GO, NEXT], 1),
+        ([GO, said("I was stopped."), NEXT], 0),
+        ([GO, said("", "a"), returned("a"), NEXT], 0),
+        ([NEXT], 0),
+    ],
+)
+def test_who_keeps_the_prompt_of_a_broken_run_keeps_what_it_changed(
+    sent: list[Message], finds: int, outcome: Outcome
+) -> None:
+    run = Recording().prompt().request([GO]).call("a", name="pay").finish()
+    run.add(entries.ToolResult, "a", "pay", "paid").ended(outcome).prompt("Next.").request(sent)
+    assert len(run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))) == finds
     assert run.found(changes_kept_after_a_stop, Subject(mutating={"look"})) == []
 
 
