@@ -355,13 +355,17 @@ class Search:
         return [] if self.isolates else self._met((1, each) for each in worlds)
 
     def left(self, first: int, runs: int) -> list[FoundFailure]:
-        """Return the first of these worlds that leaves something for another user of the agent."""
-        return self._met((each, self.world(each)) for each in range(first, first + runs))
+        """Return the first of these worlds that leaves something for another user of the agent.
 
-    def _met(self, worlds: Iterable[tuple[int, Scenario]]) -> list[FoundFailure]:
+        What its tools see may be the world's, so the first request must differ.
+        """
+        worlds = ((each, self.world(each)) for each in range(first, first + runs))
+        return self._met(worlds, f"told something else in {_SENT}1\n")
+
+    def _met(self, worlds: Iterable[tuple[int, Scenario]], said: str = "") -> list[FoundFailure]:
         for number, each in worlds:
             failure = self.alone(each, ReplayDiverged.__name__)
-            if failure is not None and _is_shown(failure):
+            if failure is not None and _is_shown(failure) and said in f"{failure.text}\n":
                 return self._new(failure, each, number, reproduced=True)
         return []
 

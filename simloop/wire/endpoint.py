@@ -183,7 +183,8 @@ class Endpoint:
         from simloop.wire.formats.wire_format import Stamp  # noqa: PLC0415
 
         form = form or OpenAIResponses(self.options)
-        refused = form.refuse(wrong, Stamp(self.port.requests + 1, self._now_s))
+        self.port.before -= 1  # it has no number, and is one more
+        refused = form.refuse(wrong, Stamp(self.port.next_number(), self._now_s))
         called, told = f"{request.method} {request.path}", writable(str(wrong))
         if wrong.is_limit:
             told = f"{called} is answered with status {refused.status}: {told}"

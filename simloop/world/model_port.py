@@ -70,6 +70,14 @@ class ModelPort(Struct, eq=False):
     _coder: RequestCoder = field(default_factory=RequestCoder)
     _usual: str = ""  # the model of the first request
 
+    def next_number(self) -> int:
+        """Return the number of the next request. Raises RunawayRun if it is one too many."""
+        number = self.requests + 1
+        if number - self.before > self.most:
+            passed = f"the run passed max_transitions={self.most} requests without an outcome"
+            raise self.recorder.keep(runaway(passed, _HINT))
+        return number
+
     def stream(
         self,
         messages: Sequence[values.Message],
@@ -91,10 +99,7 @@ class ModelPort(Struct, eq=False):
         recorder = self.recorder
         if self.cancellation.pending is not None or recorder.error is not None:
             raise asyncio.CancelledError  # `turn` is async, and a stream is also sent without it
-        number = self.requests + 1
-        if number - self.before > self.most:
-            passed = f"the run passed max_transitions={self.most} requests without an outcome"
-            raise recorder.keep(runaway(passed, _HINT))
+        number = self.next_number()
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
         is_view = isinstance(messages, View)  # the engine sends Views, and only of messages
         try:

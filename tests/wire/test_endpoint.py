@@ -11,7 +11,7 @@ import pytest
 from wire import ASK, Heard, heard, in_run, posted
 
 from simloop import Reply, Request, Result, ScriptedTool, World, parse_scenario, run
-from simloop.errors import Deadlock, ScriptExhausted
+from simloop.errors import Deadlock, RunawayRun, ScriptExhausted
 from simloop.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from simloop.scenario.replies import Http, Pace
 from simloop.scenario.schema import Scenario
@@ -196,6 +196,15 @@ def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
     (why,) = refused(in_run(main))
     assert found.status == 400
     assert why.startswith("messages[0].role: Invalid value: 'tool\ufffd'")
+
+
+def test_refused_requests_are_bounded_as_others_are() -> None:
+    async def main() -> None:
+        while True:
+            await Heard().listen(posted(b"{"))
+
+    with pytest.raises(RunawayRun, match="the run passed max_transitions=101 requests"):
+        in_run(main, Reply(say="Hello"))
 
 
 def test_a_refusal_has_the_shape_of_the_format_that_was_asked() -> None:

@@ -8,7 +8,17 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from simloop import Limits, Reply, Result, Scenario, Simulation, note, run, simulate, traced
+from simloop import (
+    Limits,
+    Reply,
+    Result,
+    Scenario,
+    Simulation,
+    note,
+    run,
+    simulate,
+    traced,
+)
 from simloop.check.trial import verdict_on
 from simloop.errors import ScenarioError
 from simloop.messages import Message, ToolMessage, ToolSpec, UserMessage
@@ -16,6 +26,7 @@ from simloop.scenario.expect import Expect
 from simloop.scenario.schema import ScriptedTool
 from simloop.trace.entries import ToolResult, ToolStarted
 from simloop.world.chance import ChanceFaults
+from simloop.world.model_port import ModelCallFailed
 from simloop.world.world import World
 
 
@@ -194,6 +205,18 @@ def test_each_of_two_calls_with_one_id_is_answered_under_it() -> None:
 
     reply = Reply(call=[{"shout": {"word": "a"}}, {"shout": {"word": "b"}}], ids=["x", "x"])
     assert [call_id for call_id, *_ in started(play(agent, reply))] == ["x", "x"]
+
+
+def test_a_tool_that_is_tried_again_does_not_answer_a_reply_that_broke_off() -> None:
+    async def agent(prompt: str, world: World) -> None:
+        for _ in range(2):
+            with contextlib.suppress(ModelCallFailed):
+                await world.model.reply([UserMessage(prompt)])
+        assert shout("a") == shout("a")
+
+    call: Any = {"shout": {"word": "a"}}
+    found = started(play(agent, Reply(call=call, error={"message": "x"}), Reply(call=call)))
+    assert [call_id for call_id, *_ in found] == ["call-2", "own-1"]
 
 
 def test_frameworks_read_the_name_the_signature_and_the_docstring() -> None:

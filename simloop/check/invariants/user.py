@@ -378,7 +378,9 @@ def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     """Return whether an agent may shorten its conversation, or has asked for a summary of it."""
     asides = facts.asides.intersection(range(before.number, request.number))
     without = facts.lacks_tools(request) or facts.lacks_tools(before)
-    chars = sum(len(each.text) for each in (*before.messages, *request.messages[-1:]))
+    said = [each.text for each in (*before.messages, *request.messages[-1:])]
+    said += [facts.replies[before.number].text] if before.number in facts.replies else []
+    chars = sum(map(len, said))
     return len(before.messages) > _SHORT or chars > _SHORT_CHARS or without or bool(asides)
 
 

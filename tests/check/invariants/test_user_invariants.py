@@ -200,6 +200,13 @@ def test_a_long_prompt_may_leave_no_room_for_the_others(chars: int, finds: int) 
     assert len(kept(run.replied("No.").ended(text="No."))) == finds
 
 
+@pytest.mark.parametrize(("chars", "finds"), [(100, 1), (6_000, 0)])
+def test_a_long_answer_may_go_with_its_prompt(chars: int, finds: int) -> None:
+    text = "x" * chars
+    run = asked().replied(text).ended(text=text).prompt("Next.").request([NEXT])
+    assert len(kept(run.replied("No.").ended(text="No."))) == finds
+
+
 def test_of_several_agents_some_need_no_conversation() -> None:
     run = asked().replied("Yes.").ended(text="Yes.").prompt("Next.").request([GO, YES, NEXT])
     run.replied("No.").ended(text="No.").prompt("Do it.").request([LAST], system_prompt="Do.")
