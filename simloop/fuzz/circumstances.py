@@ -38,7 +38,6 @@ FURTHER, _LAST = "And then?", "And at last?"
 _STORM = 16
 _MOST_STEPS = 40
 _SLOW_MS = 40_000  # the time until a reply of which an agent is patient
-_PROMPTS, _SHORT_PROMPTS = 12, 40
 
 
 class WorldDraft:
@@ -490,7 +489,7 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for what, summary in _SUMMARIES.items() if asks else [(", summed up", _WHOLE)]:
         yield Circumstance(f"a long conversation{what}", _long(summary))
         yield Circumstance(f"many prompts{what}", _many(summary))
-    yield Circumstance("short prompts, one after another", _often)
+    yield Circumstance("more prompts than most agents keep", _many(_WHOLE, 40))
     slow, stop = {**_WHOLE, "pace": {"first_part": "40s"}}, _stopped(at="20s")
     for what, act in (("a long conversation", _long(slow)), ("many prompts", _many(slow))):
         yield Circumstance(f"{what}, stopped in a summary", _both(act, stop))
@@ -587,29 +586,22 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
     return act
 
 
-def _many(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
-    """Prompt so often that an agent that keeps the newest messages drops others, of any kind."""
+def _many(keys: Mapping[str, Any], prompts: int = 12) -> Callable[[WorldDraft, int], None]:
+    """Prompt so often that an agent that keeps the newest messages drops others, of any kind.
+
+    The numbers of calls have no period: it could hide a call that is cut off from its result.
+    """
 
     def act(draft: WorldDraft, _: int) -> None:
         end = draft.reply(len(draft.replies))
-        for number in range(_PROMPTS if draft.offer.first else 0):  # of unequal lengths
+        for number in range(prompts if draft.offer.first else 0):
             calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
-            draft.replies += [*[Reply(call=calls)] * (number % 3), end]
+            draft.replies += [*[Reply(call=calls)] * (number.bit_count() % 3), end]
         _summed(draft, keys, "Prompt 2.")
-        more = [f"Prompt {number}." for number in range(2, _PROMPTS + 2)]
+        more = [f"Prompt {number}." for number in range(2, prompts + 2)]
         draft.keys["then"] = [*draft.get("then"), *more]
 
     return act
-
-
-def _often(draft: WorldDraft, _: int) -> None:
-    """Prompt more often than most agents keep turns, with numbers of calls that have no period."""
-    end = draft.reply(len(draft.replies))
-    for number in range(_SHORT_PROMPTS):
-        calls = range(number.bit_count() % 3 if draft.offer.first else 0)
-        draft.replies += [*(Reply(call=[draft.offer.call(n, n)]) for n in calls), end]
-    more = [f"Prompt {number}." for number in range(2, _SHORT_PROMPTS + 2)]
-    draft.keys["then"] = [*draft.get("then"), *more]
 
 
 def _summed(draft: WorldDraft, keys: Mapping[str, Any], early: str) -> None:
