@@ -598,7 +598,8 @@ def _many(keys: Mapping[str, Any], prompts: int = 12) -> Callable[[WorldDraft, i
             calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
             draft.replies += [*[Reply(call=calls)] * (number.bit_count() % 3), end]
         _summed(draft, keys, "Prompt 2.")
-        more = [f"Prompt {number}." for number in range(2, prompts + 2)]
+        numbers = range(2, prompts + 2)  # no more in a minute than a limit for users allows
+        more = [Then(say=f"Prompt {number}.", after="20s") for number in numbers]
         draft.keys["then"] = [*draft.get("then"), *more]
 
     return act

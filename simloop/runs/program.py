@@ -52,7 +52,8 @@ LIMIT_S = 300.0
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z_0-9]*=")
-_PROMPT_SENT = "newest-user-message-sent"
+_OF_PROMPTS = "newest-user-message-sent", "further-prompts-reach-the-model"
+_UNTOLD = "its command line has no {prompt}"
 _INTERRUPTED = 130
 _EXIT_CODES = 256
 _FOLDERS = ("home", "tmp", "work")
@@ -84,7 +85,7 @@ class WholeProgram(OwnAgent):
         self._main: MainThread | None = None
         self._status = 0
         is_told = any("{prompt}" in word for word in self._words)
-        self.deviations = {} if is_told else {_PROMPT_SENT: "its command line has no {prompt}"}
+        self.deviations = {} if is_told else dict.fromkeys(_OF_PROMPTS, _UNTOLD)
         """The invariants that the program does not keep, each with the reason."""
 
     def _wrong(self, message: str) -> ScenarioError:

@@ -265,7 +265,10 @@ def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
         if made.abort and "in a summary" not in name
     )
     late = found["many prompts, stopped in a summary"]
-    assert (late.abort and late.abort.at, late.then[0]) == (20 * 10**9, "Prompt 2.")
+    assert (late.abort and late.abort.at, late.then[0]) == (
+        20 * 10**9,
+        Then(say="Prompt 2.", after="20s"),
+    )
     stopped = found["the second prompt is stopped"]
     assert (len(stopped.then), stopped.abort and stopped.abort.nth) == (2, 2)
     refused = found["the second prompt is refused"].model

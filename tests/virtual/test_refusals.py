@@ -5,6 +5,7 @@ import _thread
 import asyncio
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -12,6 +13,7 @@ import sys
 import threading
 import types
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,7 +70,7 @@ REACHES: dict[str, Callable[[], object]] = {
     "socket.do_handshake": lambda: tls(lambda one: one.do_handshake()),
     "socket.read": lambda: tls(lambda one: one.read(1)),
     "socket.write": lambda: tls(lambda one: one.write(b"x")),
-    "os.sendfile": lambda: os.sendfile(1, 0, None, 0),
+    "os.sendfile": lambda: pair(lambda one: os.sendfile(one.fileno(), 0, 0, 0)),
 }
 
 
@@ -90,6 +92,15 @@ def test_a_reach_is_refused_at_its_place_even_if_it_is_swallowed(what: str) -> N
     assert place is not None
     assert 0 <= int(place[1]) - reach.__code__.co_firstlineno <= 3
     assert went_on
+
+
+def test_a_file_is_copied(tmp_path: Path) -> None:
+    async def main() -> None:
+        (tmp_path / "a").write_text("text")
+        shutil.copytree(tmp_path, tmp_path / "copies")
+
+    simulate(main())
+    assert (tmp_path / "copies" / "a").read_text() == "text"
 
 
 ASKS = """

@@ -187,7 +187,7 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
     """Else the model makes them again. An agent that takes all such runs back is not judged.
 
     A call that was made before may have changed nothing more. Whatever stands between the prompt
-    and the next one may tell of the changes.
+    and the next one may tell of the changes, and so may another system prompt.
     """
     facts, mutating = subject.facts, subject.mutating or ()
     changing = set[int]()  # the requests to services
@@ -214,17 +214,22 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
             elif ended is Outcome.ABORTED and kept and not is_kept:
                 keeps = f"request {kept} has the calls of a run that failed"
                 return f"{keeps}, and request {entry.number} has lost those of one that was stopped"
-            elif (
-                ended in _ENDED
-                and not is_kept
-                and tuple(_of_user(facts.request.messages[-2:])) == prompts
-            ):
+            elif ended in _ENDED and not is_kept and _is_untold(facts, prompts):
                 has = f"request {entry.number} has the prompt {prompts[0]!r:.80} of a run that "
                 return f"{has}{_ENDED[ended]}, and has lost the calls that changed something"
         elif _has_changed(entry, mutating, changing):
             asked = [call for reply in facts.last_replies() for call in reply.calls]
             ids = {entry.call_id} if kind is entries.ToolResult else {call.id for call in asked}
             made |= {call.id: (call.name, call.arguments) for call in asked if call.id in ids}
+
+
+def _is_untold(facts: Facts, prompts: tuple[str, str]) -> bool:
+    """Return whether these prompts end a request, which no other system prompt begins."""
+    request = facts.request
+    assert request is not None
+    before = facts.sent.get(request.number - 1, request)
+    ends = tuple(_of_user(request.messages[-2:])) == prompts
+    return ends and before.system_prompt == request.system_prompt
 
 
 _ENDED = {Outcome.FAILED: "failed", Outcome.ABORTED: "was stopped"}

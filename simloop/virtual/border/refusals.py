@@ -9,6 +9,7 @@ import functools
 import ipaddress
 import os
 import socket
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -149,6 +150,13 @@ def _refuse(name: str, advice: str, answers: Answers, *_: Any, **__: Any) -> Any
     raise answers.loop.refuse(name, ADVICE[advice])
 
 
+def _send_file(answers: Answers, original: Any, target: int, *given: Any, **named: Any) -> Any:
+    __tracebackhide__ = True
+    if stat.S_ISREG(os.fstat(target).st_mode):  # `shutil` copies files so
+        return original(target, *given, **named)
+    raise answers.loop.refuse("os.sendfile", ADVICE["transport"])
+
+
 def _exit(answers: Answers, _: Any, status: int) -> None:
     """End a whole program, as `os._exit` ends a process; refused in any other run."""
     if (threads := answers.loop.threads) is None or not threads.has_main:
@@ -193,6 +201,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_socket.getaddrinfo": _look_up,
     "_socket.gethostname": lambda *_: "localhost",
     "os.system": _system,
+    "os.sendfile": _send_file,
     # An agent that looks for a program first does without one that is not there.
     "shutil.which": lambda *_, **__: None,
     "_posixsubprocess.fork_exec": _start,

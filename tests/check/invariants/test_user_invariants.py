@@ -172,10 +172,12 @@ def test_a_change_is_kept_after_a_stop_as_after_a_failure(first: bool, then: boo
 def test_who_keeps_the_prompt_of_a_broken_run_keeps_what_it_changed(
     sent: list[Message], finds: int, outcome: Outcome
 ) -> None:
-    run = Recording().prompt().request([GO]).call("a", name="pay").finish()
-    run.add(entries.ToolResult, "a", "pay", "paid").ended(outcome).prompt("Next.").request(sent)
-    assert len(run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))) == finds
-    assert run.found(changes_kept_after_a_stop, Subject(mutating={"look"})) == []
+    for system, expected in ("", finds), ("He has paid.", 0):
+        run = Recording().prompt().request([GO]).call("a", name="pay").finish()
+        run.add(entries.ToolResult, "a", "pay", "paid").ended(outcome).prompt("Next.")
+        run.request(sent, system_prompt=system)
+        assert len(run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))) == expected
+        assert run.found(changes_kept_after_a_stop, Subject(mutating={"look"})) == []
 
 
 def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None:
