@@ -186,50 +186,51 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 def changes_kept_after_a_stop(subject: Subject) -> Watch:
     """Else the model makes them again. An agent that takes all such runs back is not judged.
 
-    A call that was made before may have changed nothing more. Whatever stands between the prompt
-    and the next one may tell of the changes, and so may another system prompt.
+    A call that was made before may have changed nothing more. If the next request has anything but
+    what the run began with and the new prompt, that may tell of the changes.
     """
     facts, mutating = subject.facts, subject.mutating or ()
     changing = set[int]()  # the requests to services
     tried, made = set[tuple[str, str]](), dict[str, tuple[str, str]]()
     before = set[str]()  # the calls that have changed the world in the run before
     ended, kept = Outcome.COMPLETED, 0
-    prompts = "", ""
+    prompt = ""
+    was = began = None  # the first requests of the run before and of this one
     while True:
         entry = yield
         kind = type(entry)
         if kind is entries.Prompt:
-            prompts = prompts[1], entry.text
-            before = {call for call, work in made.items() if work not in tried}
+            is_of_one = _speaker(prompt) in ("", _speaker(entry.text))
+            before = {call for call, work in made.items() if work not in tried and is_of_one}
             tried, made = tried | {*made.values()}, {}
+            prompt, was, began = entry.text, began, None
         elif kind is entries.Ended:
             ended = entry.outcome
         elif kind is entries.ServiceRequest:
             changing |= {entry.number} if changes_a_service(entry, mutating) else set()
-        elif facts.request is not None and kind is entries.Request and before:
+        elif kind is entries.Request and facts.request is not None:
+            began = began or facts.request
             sent = {call.id for each in facts.request.messages for call in calls_of(each)}
-            is_kept, before = not before.isdisjoint(sent), set()
+            was_any, is_kept, before = bool(before), not before.isdisjoint(sent), set()
             if ended is Outcome.FAILED and is_kept:
                 kept = entry.number
-            elif ended is Outcome.ABORTED and kept and not is_kept:
+            elif ended is Outcome.ABORTED and kept and was_any and not is_kept:
                 keeps = f"request {kept} has the calls of a run that failed"
                 return f"{keeps}, and request {entry.number} has lost those of one that was stopped"
-            elif ended in _ENDED and not is_kept and _is_untold(facts, prompts):
-                has = f"request {entry.number} has the prompt {prompts[0]!r:.80} of a run that "
-                return f"{has}{_ENDED[ended]}, and has lost the calls that changed something"
+            elif ended in _ENDED and was_any and not is_kept and _adds(facts.request, prompt, was):
+                has = f"request {entry.number} has the prompt of a run that {_ENDED[ended]}"
+                return f"{has}, and has lost the calls that changed something"
         elif _has_changed(entry, mutating, changing):
             asked = [call for reply in facts.last_replies() for call in reply.calls]
             ids = {entry.call_id} if kind is entries.ToolResult else {call.id for call in asked}
             made |= {call.id: (call.name, call.arguments) for call in asked if call.id in ids}
 
 
-def _is_untold(facts: Facts, prompts: tuple[str, str]) -> bool:
-    """Return whether these prompts end a request, which no other system prompt begins."""
-    request = facts.request
-    assert request is not None
-    before = facts.sent.get(request.number - 1, request)
-    ends = tuple(_of_user(request.messages[-2:])) == prompts
-    return ends and before.system_prompt == request.system_prompt
+def _adds(request: SentRequest, prompt: str, to: SentRequest | None) -> bool:
+    """Return whether a request has what another one had, and the prompt, and nothing else."""
+    if to is None or to.system_prompt != request.system_prompt:
+        return False
+    return (*to.messages, UserMessage(prompt)) == (*request.messages,)
 
 
 _ENDED = {Outcome.FAILED: "failed", Outcome.ABORTED: "was stopped"}

@@ -165,6 +165,7 @@ def test_a_change_is_kept_after_a_stop_as_after_a_failure(first: bool, then: boo
     [
         ([GO, NEXT], 1),
         ([GO, said("I was stopped."), NEXT], 0),
+        ([GO, UserMessage("I was stopped. Next.")], 0),
         ([GO, said("", "a"), returned("a"), NEXT], 0),
         ([NEXT], 0),
     ],
@@ -178,6 +179,13 @@ def test_who_keeps_the_prompt_of_a_broken_run_keeps_what_it_changed(
         run.request(sent, system_prompt=system)
         assert len(run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))) == expected
         assert run.found(changes_kept_after_a_stop, Subject(mutating={"look"})) == []
+
+
+def test_each_of_several_people_has_a_conversation() -> None:
+    run = Recording().prompt("ann: Pay.").request([UserMessage("Pay.")])
+    run.call("a", name="pay").finish().add(entries.ToolResult, "a", "pay", "paid").stop()
+    run.ended(Outcome.ABORTED).prompt("ben: Pay.").request([UserMessage("Pay."), GO])
+    assert run.found(changes_kept_after_a_stop, Subject(mutating={"pay"})) == []
 
 
 def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None:
