@@ -410,13 +410,13 @@ def run_again(verdict: Verdict) -> None:
         verdict.errors.append(error)
         return
     # The lines show more than a comparison of values would: 1 and true, 0 and -0.
-    verdict.deterministic = _lines(trace) == _lines(again)
+    verdict.deterministic = _lines(trace) == _lines(again) or _is_keyed(plan, trace, again)
     if not verdict.deterministic:
         lines = ["two runs of the same scenario with the same seed differ"]
         found = first_difference(trace, again)
         lines += () if found is None else found.lines("first run", "second run")
-        sent = [[e for e in each.entries if type(e) is Request] for each in (trace, again)]
-        other = [one.number for one, two in zip(*sent, strict=False) if one.digest != two.digest]
+        sent = enumerate(zip(_digests(trace), _digests(again), strict=False), 1)
+        other = [number for number, (one, two) in sent if one != two]
         lines += [f"the model is told something else in request #{each}" for each in other[:1]]
         lines += _apart(plan, trace.header.seed)
         reproduced = reproduce(plan, trace.header.seed)
@@ -429,6 +429,23 @@ def _let_go(verdict: Verdict) -> None:
         for each in verdict.raised:
             each.let_go()
         gc.collect()
+
+
+def _digests(trace: LoopTrace) -> list[str]:
+    return [entry.digest for entry in trace.entries if type(entry) is Request]
+
+
+def _is_keyed(plan: Plan, trace: LoopTrace, again: LoopTrace) -> bool:
+    """Return whether the model is told the same as in `trace` if other random numbers are drawn.
+
+    Runs with one seed draw one id: what is kept under it would be another user's.
+    """
+    if not plan.loop.is_own or _digests(trace) == _digests(again):
+        return False
+    with contextlib.suppress(SimloopError):
+        other = _whole(trial(plan.fresh(), UNJUDGED, seed=trace.header.seed + 1))
+        return _digests(other) == _digests(trace)
+    return False
 
 
 def _apart(plan: Plan, seed: int) -> Iterator[str]:

@@ -256,6 +256,11 @@ def test_what_a_later_world_leaves_for_the_next_user_is_found() -> None:
     assert play_range(settings, Range(61, 121, UNTIMED)).findings == ()  # apart from each other
 
 
+def test_what_is_kept_under_a_random_id_is_no_other_users() -> None:
+    result = play_range(SearchSettings("searching:keys"), Range(1, 41, UNTIMED))
+    assert (result.runs, result.findings) == (40, ())
+
+
 def test_ctrl_c_in_the_fork_of_a_range_keeps_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> NoReturn:
         monkeypatch.undo()

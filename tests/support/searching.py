@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from simloop import Message, Reply, Scenario, ToolMessage, UserMessage, World, folder
 from simloop.fuzz.choices import Choices
@@ -37,6 +38,7 @@ class RecordedChoices(Choices):
 
 WORLD = Scenario(prompt="Go.", loop="searching:asks", model=[Reply(say="Done.", times="always")])
 _seen: list[str] = []
+_talks: dict[str, list[str]] = {}
 Agent = TypeVar("Agent", bound=Callable[..., Any])
 
 
@@ -112,6 +114,14 @@ async def owes(prompt: str, world: World) -> str:
     except ModelCallFailed:
         _seen.append(prompt)
         return "Ask me later."
+
+
+@plain
+async def keys(prompt: str, world: World) -> str:
+    """It keeps what is said under a random id, as a store of sessions does."""
+    talk = _talks.setdefault(uuid4().hex, [])
+    talk.append(prompt)
+    return await asks(" ".join(talk), world)
 
 
 @plain

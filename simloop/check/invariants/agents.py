@@ -508,7 +508,8 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
     """A call without a result, or half a reply, may make a conversation unusable for ever.
 
     A request that the provider refuses is judged by `accepted-requests` alone. A program may ask
-    back itself, or fail by one of its own.
+    back itself, or fail by one of its own. An agent may tell its user to wait, for a limit of users
+    or after failures of the provider.
     """
     asked = is_asked = False
     told = list[str]()  # the texts of the last runs without a request
@@ -524,10 +525,10 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
             told = [*told, entry.text][-_ALIKE:]
             is_question = "?" in entry.text or "yes" in entry.text.lower()
             is_stuck = len(told) == _ALIKE and len({*told}) == 1 and not is_question
-            if entry.outcome is Outcome.FAILED or is_stuck:
+            why = entry.message if entry.outcome is Outcome.FAILED else entry.text
+            if (entry.outcome is Outcome.FAILED or is_stuck) and not tells(why, "waits"):
                 prompt = subject.facts.prompt
                 said = "" if prompt is None else prompt.text
-                why = entry.message if entry.outcome is Outcome.FAILED else entry.text
                 return f"the run of the prompt {said!r:.60} sends no request: {why:.120}"
 
 

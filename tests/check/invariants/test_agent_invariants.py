@@ -581,6 +581,7 @@ def test_a_further_prompt_that_fails_before_the_model_is_asked_is_found() -> Non
         prompted_again().request([GO]).failed().ended(FAILED),
         prompted_again().stop().ended(FAILED),
         prompted_again().ended(),
+        prompted_again().ended(FAILED, message="Error: it is down, try again in a minute"),
         Recording().prompt().ended(FAILED).prompt("Next.").ended(FAILED),
     ],
 )
@@ -610,7 +611,12 @@ def test_a_system_prompt_stands_once(system: str, messages: list[Message], times
 
 @pytest.mark.parametrize(
     ("texts", "finds"),
-    [(["No.", "No.", "No."], 1), (["No.", "No.", "Nothing."], 0), (["Yes or no?"] * 3, 0)],
+    [
+        (["No.", "No.", "No."], 1),
+        (["No.", "No.", "Nothing."], 0),
+        (["Yes or no?"] * 3, 0),
+        (["Please wait."] * 3, 0),
+    ],
 )
 def test_prompts_in_a_row_do_not_end_with_one_text_without_a_request(
     texts: list[str], finds: int
