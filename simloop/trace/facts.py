@@ -165,6 +165,13 @@ class Facts:
         replies = self.main_replies[self.earlier_replies :]
         return [*{each.conversation: each for each in replies}.values()]
 
+    @property
+    def has_twins(self) -> bool:
+        """Return whether this run has several conversations with the newest system prompt."""
+        system = self.request.system_prompt if self.request else ""
+        alike = (number for number, each in self.sent.items() if each.system_prompt == system)
+        return len(self.conversations & {self.conversation_of.get(each) for each in alike}) > 1
+
     def _goes_on_from(self, entry: entries.Request, request: Request) -> Request | None:
         """Return the request before `request` in its conversation: see the module."""
         newest = self._newest

@@ -205,7 +205,8 @@ def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
     said = [request.system_prompt, *(one.text for one in request.messages)]
     newest = said[-1].strip()  # without what stands before it, such as a name or a command
     is_end = newest != "" and text.strip().endswith((f" {newest}", f"\n{newest}"))
-    return is_end or any(form in each for form in forms(text) for each in said)
+    unnamed = text.partition(": ")[2] or text
+    return is_end or any(form in each for form in forms(text) | forms(unnamed) for each in said)
 
 
 def forms(text: str) -> set[str]:
@@ -416,7 +417,11 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         reply = None if facts.before is None else facts.replies.get(facts.before.number)
         if reply is None or reply.finish not in WHOLE or not facts.goes_on:
             continue
-        if not machine and facts.previous is None and not facts.added:
+        if (
+            not machine
+            and facts.previous is None
+            and (not facts.added or _is_in_system_prompt(reply, facts))
+        ):
             continue  # the turn was taken back as a whole, and the same prompt came again
         if not machine:
             newly_ran |= subject.results.keys() - facts.ran
@@ -429,6 +434,14 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
             continue  # after a stop, say: the model is told what ran
         if wrong := unlike(reply, facts.added):
             return f"request {entry.number} {wrong}"
+
+
+def _is_in_system_prompt(reply: ReceivedReply, facts: Facts) -> bool:
+    """Return whether the system prompt has got a text of a call, as one that shows a state does."""
+    before, request = facts.before, facts.request
+    given = [text for call in reply.calls for text in _strings(json_value(call.arguments))]
+    now, then = (each.system_prompt if each else "" for each in (request, before))
+    return any(text and text in now and text not in then for text in given)
 
 
 def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
@@ -494,8 +507,8 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
                 # The text of the retry may follow in the same message.
                 and message.text.startswith(tuple(forbidden))
                 and facts.ran.isdisjoint([call.id for call in message.calls])
-                and all(
-                    each.text != message.text or is_forbidden(each)
+                and all(  # a line of the agent may follow
+                    not f"{message.text}\n".startswith(f"{each.text}\n") or is_forbidden(each)
                     for each in (*facts.main_replies, *facts.replies.values())
                 )
             ):

@@ -200,7 +200,7 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
         entry = yield
         kind = type(entry)
         if kind is entries.Prompt:
-            is_of_one = _speaker(prompt) in ("", _speaker(entry.text))
+            is_of_one = _speaker(prompt) == _speaker(entry.text)
             before = {call for call, work in made.items() if work not in tried and is_of_one}
             tried, made = tried | {*made.values()}, {}
             prompt, was, began = entry.text, began, None
@@ -274,7 +274,7 @@ class _Memory:
     def begin(self, prompt: str) -> None:
         self.is_first, self.current, self.lack = True, set(), None
         self.prompts.add(self.newest)
-        self.is_of_one = _speaker(self.newest) in ("", _speaker(prompt))
+        self.is_of_one = not self.newest or _speaker(self.newest) == _speaker(prompt)
         self.newest = prompt
 
     def end(self, ended: entries.Ended) -> str:

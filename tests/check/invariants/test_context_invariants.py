@@ -307,6 +307,27 @@ def test_a_note_after_a_stop_may_say_what_ran() -> None:
         assert len(again.found(replies_with_calls_kept)) == finds
 
 
+@pytest.mark.parametrize(("system", "finds"), [("The list: eggs", 0), ("It is Monday.", 1)])
+def test_a_system_prompt_may_show_what_a_call_has_changed(system: str, finds: int) -> None:
+    run = asked().call("a", '{"what":"eggs"}').finish(FinishReason.TOOL_CALLS)
+    run.started("a", '{"what":"eggs"}').stop().ended(Outcome.ABORTED).prompt("And?")
+    run.request([GO, MORE], system_prompt=system)
+    assert len(run.found(replies_with_calls_kept)) == finds
+
+
+def test_a_message_may_lack_the_name_of_its_user() -> None:
+    run = Recording().prompt("ann: Who leads?")
+    run.request([UserMessage("Who leads?"), said("", "a"), returned("a")])
+    assert run.found(newest_user_message_sent) == []
+
+
+@pytest.mark.parametrize(("end", "finds"), [("\n\nThe order is refused.", 0), (" is kept.", 1)])
+def test_the_text_of_a_retry_may_be_that_of_the_failed_reply(end: str, finds: int) -> None:
+    run = asked().text("It").failed().request([GO]).replied("It").ended().prompt("And?")
+    run.request([GO, said(f"It{end}"), MORE])
+    assert len(run.found(no_failed_replies_in_context)) == finds
+
+
 def test_a_conversation_that_is_taken_up_again_has_each_message_once() -> None:
     yes, no, more = said("Yes."), said("No."), UserMessage("More.")
     run = asked().replied("Yes.").ended().prompt("And?").request([GO, yes, MORE]).replied("No.")

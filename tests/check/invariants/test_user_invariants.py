@@ -217,6 +217,12 @@ def test_a_long_answer_may_go_with_its_prompt(chars: int, finds: int) -> None:
     assert len(kept(run.replied("No.").ended(text="No."))) == finds
 
 
+def test_a_prompt_without_a_name_is_of_nobody_else() -> None:
+    run = asked().replied("Yes.").ended(text="Yes.").prompt("ann: Who?")
+    run.request([UserMessage("Who?")]).replied("No.")
+    assert kept(run.ended(text="No.")) == []
+
+
 def test_of_several_agents_some_need_no_conversation() -> None:
     run = asked().replied("Yes.").ended(text="Yes.").prompt("Next.").request([GO, YES, NEXT])
     run.replied("No.").ended(text="No.").prompt("Do it.").request([LAST], system_prompt="Do.")
