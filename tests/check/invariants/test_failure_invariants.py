@@ -270,7 +270,7 @@ def again(*messages: Message, text: str = "Done.") -> Recording:
 def test_a_failure_beside_several_equal_conversations_may_be_of_another_one() -> None:
     for system, finds in ("", 0), ("Translate.", 1):
         run = Recording().prompt().request([UserMessage("Other.")], system_prompt=system)
-        run.replied("Yes.").request([GO]).replied("", "a")
+        run.request([GO]).replied("", "a")
         run.add(entries.ServiceRequest, 1, "https://b.example", "POST", "/b", "{}", "")
         run.add(entries.ServiceReply, 1, 503)
         assert len(sent(run, "It is done.").found(failed_programs_told)) == finds
