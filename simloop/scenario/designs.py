@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
+from pydantic.functional_serializers import PlainSerializer
+from pydantic.functional_validators import WrapValidator
+from pydantic_core import PydanticCustomError
 
 from simloop.errors import ScenarioError
 from simloop.kernel import limits, machine
@@ -26,19 +28,11 @@ def _schema_of_own(schema: dict[str, Any]) -> None:
     schema["additionalProperties"] = False
 
 
-class _Stated:
-    """A mark for options of which only the stated ones are kept: the others must stay open."""
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        as_it_is = core_schema.plain_serializer_function_ser_schema(dict)
-        schema = handler(source)
-        return core_schema.no_info_wrap_validator_function(_stated, schema, serialization=as_it_is)
-
-
 def _stated(given: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the options that a mapping states, or those of an object that are no defaults."""
+    """Return the options that a mapping states, or those of an object that are no defaults.
+
+    Only the stated ones are kept: the others must stay open.
+    """
     options = read(given)
     default = as_written(type(options)())
     written = as_written(options).items()
@@ -51,7 +45,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Stated: TypeAlias = Written[Mapping[str, Any], T | Mapping[str, Any]]
 else:
-    Stated = Annotated[Lax[TypeVar("T")], _Stated()]
+    Stated = Annotated[Lax[TypeVar("T")], WrapValidator(_stated), PlainSerializer(dict)]
 
 
 class LoopOptions(Strict):

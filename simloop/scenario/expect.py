@@ -44,6 +44,8 @@ _IS_REST = Discriminator(lambda value: FORM if value == REST else PLAIN)
 _RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], _IS_REST]]
 _Words = Lax[list[_Dots[str]]]
 _Sent = Lax[list[_Dots[Either[Plain[str] | Form[Lax[SentRequest]]]]]]
+_HAS_NAMES = Discriminator(lambda value: NAMES if isinstance(value, dict) else PLAIN)
+_SentOfAny = Annotated[Plain[_Sent] | Annotated[dict[str, _Sent], Tag(NAMES)], _HAS_NAMES]
 _Items: TypeAlias = Sequence[str | EllipsisType]
 _GivenItems: TypeAlias = Sequence[str | EllipsisType | Mapping[str, Any]]
 _GivenOutcomes: TypeAlias = Sequence[Outcome | OutcomeName | EllipsisType]
@@ -129,17 +131,11 @@ def _form_of_counts(value: Any) -> str:
     return NAMES if is_of_parties else _form(value)
 
 
-_Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[Lax[CountBounds]]]
-_Counts = Annotated[
-    Plain[Annotated[int, Field(ge=0)]]
-    | Form[Lax[CountBounds]]
-    | Annotated[
-        dict[str, _Times],
-        Field(json_schema_extra={"propertyNames": {"not": {"enum": ["min", "max"]}}}),
-        Tag(NAMES),
-    ],
-    Discriminator(_form_of_counts),
-]
+_Number = Plain[Annotated[int, Field(ge=0)]] | Form[Lax[CountBounds]]
+_Times = Either[_Number]
+_NO_BOUND = Field(json_schema_extra={"propertyNames": {"not": {"enum": ["min", "max"]}}})
+_Named = Annotated[dict[str, _Times], _NO_BOUND, Tag(NAMES)]
+_Counts = Annotated[_Number | _Named, Discriminator(_form_of_counts)]
 _Some = Either[Plain[Annotated[int, Field(ge=1)]] | Form[Lax[CountBounds]]]
 _Lasting = Either[Plain[fields.Duration] | Form[Lax[Span]]]
 AnyText = Either[Plain[str] | Form[Lax[Contains]]]
@@ -208,14 +204,7 @@ class Expect(Strict):
     for any query."""
     messages: str | None = None
     """The roles of the messages at the end; ... for any number of messages."""
-    sent: Written[
-        Annotated[
-            Annotated[_Sent, Tag(PLAIN)] | Annotated[dict[str, _Sent], Tag(NAMES)],
-            Discriminator(lambda value: NAMES if isinstance(value, dict) else PLAIN),
-        ]
-        | None,
-        _GivenSent | Mapping[str, _GivenSent] | None,
-    ] = kept(None)
+    sent: Written[_SentOfAny | None, _GivenSent | Mapping[str, _GivenSent] | None] = kept(None)
     """The requests as sent: for each the roles of its messages, or what it has: {system: Be brief.,
     adds: [{tool: sunny}]}. ... stands for any number of requests, and among the roles for any
     number of messages. Or those to parties of `models`, by name; "" names the rest."""

@@ -49,13 +49,10 @@ Prompts = fields.Written[
     fields.Lax[list[Either[Plain[str] | Form[fields.Lax[Then]]]]],
     Sequence[str | Then | Mapping[str, Any]],
 ]
+_Lines = Annotated[fields.Lax[list[Either[Plain[str] | Form[fields.Lax[Line]]]]], Tag(LIST)]
+_IS_TEXT = Discriminator(lambda value: PLAIN if isinstance(value, str) else LIST)
 Input = fields.Written[
-    Annotated[
-        Annotated[str, Tag(PLAIN)]
-        | Annotated[fields.Lax[list[Either[Plain[str] | Form[fields.Lax[Line]]]]], Tag(LIST)],
-        Discriminator(lambda value: PLAIN if isinstance(value, str) else LIST),
-    ]
-    | None,
+    Annotated[Plain[str] | _Lines, _IS_TEXT] | None,
     str | Sequence[str | Line | Mapping[str, Any]] | None,
 ]
 """The standard input: the text of a redirected file, or the lines that a user types."""

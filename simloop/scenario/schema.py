@@ -198,7 +198,7 @@ class ScriptedHook(Strict):
         for field, fitting in fits.items():
             if differs(self, field) and not fitting:
                 raise wrong(field, f"`{field}` has no meaning at {self.at}")
-        acts = [each for each in (*_ACTS_OF_HOOKS, *fits) if each != "tool" and differs(self, each)]
+        acts = [e for e in ("takes", "hangs", "raises", *fits) if e != "tool" and differs(self, e)]
         if self.command is not None and acts:
             raise wrong(acts[0], f"the command decides by itself: leave `{acts[0]}` out")
         if self.waits == "after":
@@ -207,9 +207,6 @@ class ScriptedHook(Strict):
             if not (self.takes or self.hangs):
                 raise wrong("waits", "this hook does not wait: add takes or hangs")
         return self
-
-
-_ACTS_OF_HOOKS = ("takes", "hangs", "raises")
 
 
 class McpServer(Strict):
@@ -272,9 +269,6 @@ class Declared(Strict):
         declared = {} if limits is None else limits.declared._asdict()
         counts = {name: n for name, n in declared.items() if n < inf and not name.endswith("_ms")}
         return limits and write(limits) | counts
-
-
-_SHORTEST = fields.duration("1ms")
 
 
 class Scenario(Strict):
@@ -404,7 +398,7 @@ class Scenario(Strict):
 
     @model_validator(mode="after")
     def _files_fit(self) -> Self:
-        if self.shell_timeout < _SHORTEST:
+        if self.shell_timeout < UNITS_NS["ms"]:
             raise wrong("shell_timeout", "a command needs at least 1ms")
         try:
             Files(self.files)
