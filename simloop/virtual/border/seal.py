@@ -23,15 +23,13 @@ except ImportError:  # a Python without SQLite
 else:
     _OF_DATABASES, connected_for_runs = databases.FUNCTIONS, databases.connected_for_runs
 
-# Identifiers stay above the last stamp, which was a real one; Python 3.14 has those of v6 and v7.
-_STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()
-
 
 class _Border(NameExchange):
     def begin(self, *given: Seeds) -> None:
         refusals.watch_reaches()
         shared_draws.begin(*given)
-        vars(uuid).update(dict.fromkeys(_STAMPS))
+        # Identifiers stay above the last stamp, which was a real one; `sealed` has the newer ones.
+        vars(uuid).update(_last_timestamp=None)
         _forget_temporary_names()
 
     def end(self) -> None:
@@ -45,12 +43,9 @@ def _forget_temporary_names() -> None:
     tempfile._name_sequence = None  # type: ignore[attr-defined]  # noqa: SLF001
 
 
+_FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS
 _border = _Border(
-    answers.FUNCTIONS
-    | thread_stand_ins.FUNCTIONS
-    | refusals.FUNCTIONS
-    | coroutines.FUNCTIONS
-    | _OF_DATABASES,
+    _FUNCTIONS | coroutines.FUNCTIONS | _OF_DATABASES,
     answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + certificates.METHODS,
     kept_by=LISTS.real_clocks,
     everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO | coroutines.FUNCTIONS,

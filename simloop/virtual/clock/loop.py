@@ -24,7 +24,7 @@ from simloop.virtual.clock.listener import hear_timer, report_blocking
 from simloop.virtual.clock.transports import ReachingLoop, Watches, refuse_methods
 from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
-from simloop.virtual.real_world import ADVICE, noted_interrupts
+from simloop.virtual.real_world import ADVICE, noted_interrupts, stack
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -364,7 +364,8 @@ class VirtualLoop(ReachingLoop):
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         """Keep for the end of the run what asyncio logs, but not what a finalizer said."""
         message = context.get("message", "unnamed failure")
-        if not message.endswith(_SAID_BY_DEL) and not tasks.is_of_finalizer(sys._getframe(1)):
+        is_of_del = any(each.f_code.co_name == "__del__" for each in stack(sys._getframe(1)))
+        if not is_of_del and not message.endswith(_SAID_BY_DEL):
             self._failures.append(context.get("exception") or RuntimeError(message))
 
     def _wind_up(self, main: Task, *, waits: bool = True) -> list[Task]:

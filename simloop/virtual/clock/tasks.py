@@ -9,7 +9,6 @@ from types import CoroutineType, FrameType
 from typing import Any, cast
 
 from simloop.virtual.clock.listener import listener_of
-from simloop.virtual.real_world import stack
 
 _USUAL = frozenset({bool, int, float, str, bytes, list, tuple, dict})
 
@@ -58,11 +57,6 @@ def of_finalizer(caller: FrameType) -> bool:
     Anthropic's SDKs close themselves so. Such a task would make equal runs differ.
     """
     return any(each and each.f_code.co_name == "__del__" for each in (caller, caller.f_back))
-
-
-def is_of_finalizer(frame: FrameType | None) -> bool:
-    """Return whether a `__del__` is on the stack."""
-    return any(each.f_code.co_name == "__del__" for each in stack(frame))
 
 
 def dropped(coroutine: Any, loop: asyncio.AbstractEventLoop) -> asyncio.Task[Any]:
