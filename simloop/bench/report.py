@@ -38,7 +38,11 @@ class HookReport(Struct, kw_only=True):
             known.setdefault((row.hook, row.point), []).append(row)
         for row in self.hooks:
             if found := known.get((row.hook, row.point)):
-                row.growth = _growth(row.units, found.pop(0).units)
+                now, before = row.units, found.pop(0).units
+                # The bounds are those of the two intervals at their worst.
+                low, high = now.low / before.high - 1, now.high / before.low - 1
+                middle = now.median / before.median - 1
+                row.growth = Interval(low - _OF_ANOTHER_TIME, middle, high + _OF_ANOTHER_TIME)
 
     def failures(self, *, max_ns: int | None, fail_on: float | None) -> Iterator[str]:
         for row in self.hooks:
@@ -48,13 +52,6 @@ class HookReport(Struct, kw_only=True):
                 yield f"{costs} {low} per call, and --max is {most}"
             if fail_on is not None and growth is not None and growth.low > fail_on:
                 yield f"{costs} {growth.low:.0%} more, and --fail-on is {fail_on:.0%}"
-
-
-def _growth(now: Interval, before: Interval) -> Interval:
-    """Return the growth of a cost; the bounds are those of the two intervals at their worst."""
-    lowest, highest = now.low / before.high - 1, now.high / before.low - 1
-    middle = now.median / before.median - 1
-    return Interval(lowest - _OF_ANOTHER_TIME, middle, highest + _OF_ANOTHER_TIME)
 
 
 def read_report(path: Path) -> HookReport:

@@ -27,8 +27,6 @@ from simloop.scenario.conversation import PastMessage, SentList, unpaired, writt
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario, ScriptedTool
 
-_ANY_END = {"outcomes": ["..."]}
-
 
 def scenario_of(recording: Recording, *, emails: bool = False) -> tuple[Scenario, str]:
     """Return the scenario of a recording, and the comment for its file.
@@ -226,8 +224,10 @@ def _party(name: str, agent: _Agent) -> dict[str, Any]:
 
 def _expect(agent: _Agent, others: Mapping[str, _Agent]) -> dict[str, Any]:
     expect: dict[str, Any] = {}
-    if any(_is_odd(run[-1]) for run in agent.runs if run):
-        expect |= _ANY_END
+    for last in (run[-1] for run in agent.runs if run):
+        is_useless = last.request is None and not (last.message and last.message.text)
+        if last.message is None or "finish" in last.reply or is_useless:
+            expect["outcomes"] = ["..."]  # a run that ends with this call need not complete
     spare = sum(len(each.calls) for each in others.values()) + len(agent.summaries)
     if spare and agent.first is None:  # an agent may have no sub-agents, or no summaries
         expect["unused"] = {"max": spare}
@@ -237,12 +237,6 @@ def _expect(agent: _Agent, others: Mapping[str, _Agent]) -> dict[str, Any]:
     elif agent.sent.items:
         expect["sent"] = agent.sent.items
     return expect
-
-
-def _is_odd(last: ModelCall) -> bool:
-    """Return whether a run that ends with this call need not complete."""
-    is_useless = last.request is None and not (last.message and last.message.text)
-    return last.message is None or "finish" in last.reply or is_useless
 
 
 def _history(first: Request | None) -> list[dict[str, Any]]:

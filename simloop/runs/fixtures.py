@@ -194,7 +194,6 @@ class SimService:
 
     @property
     def requests(self) -> list[http.HttpRequest]:
-        """Return the requests so far."""
         return list(self._seen().requests)
 
 
@@ -306,7 +305,6 @@ class SimParty(msgspec.Struct):
 
     @property
     def requests(self) -> list[Request]:
-        """Return its requests so far."""
         return self._seen()
 
 

@@ -120,9 +120,7 @@ class RequestCoder:
         self, request: Request, seq: int, at_ns: int, tokens: int
     ) -> tuple[entries.Request, int]:
         """Return the entry of `request`, with the changes since a like one, and its characters."""
-        sent: Any = request.messages
-        if type(sent) is not View:
-            sent = snapshot(sent)
+        sent: Any = snapshot(request.messages)
         messages, length, tail = sent.messages, sent.length, sent.tail
         base = self._sent[0] if self._sent else _NOTHING
         kept = base.length

@@ -247,17 +247,10 @@ class ServicesPort(Struct, eq=False):
         body = reply.body.data or b""
         self.count(number, len(body))
         asked = dict(reply.headers).get("retry-after", "")
-        self.record_reply(number, reply.status, body, len(body), asked=asked)
+        self.record_reply(number, reply.status, body, len(body), failure="", asked=asked)
 
     def record_reply(
-        self,
-        number: int,
-        status: int,
-        body: bytes,
-        size: int,
-        *,
-        failure: str = "",
-        asked: str = "",
+        self, number: int, status: int, body: bytes, size: int, *, failure: str, asked: str
     ) -> None:
         """Record the end of a reply, whose body is of `size` bytes and begins with `body`."""
         told = shown(body[: MOST_RECORDED + 1], size)
@@ -431,7 +424,7 @@ class _RecordedCourse(ReplyCourse):
         if not self._is_recorded:
             self._is_recorded = True
             told = self._status, b"".join(self._kept), self._size
-            self._port.record_reply(self._number, *told, failure=failure)
+            self._port.record_reply(self._number, *told, failure=failure, asked="")
 
     async def wait(self) -> None:
         if self._late_ns:

@@ -250,16 +250,12 @@ class _ChatEncoder(replies.BlockEncoder):
         return WireEvent("", payload.wire_json({**self._head, "choices": [choice], **more}))
 
     def failed(self, fault: values.Fault) -> WireEvent:
-        body = self.form.error_body(fault, 0)
-        match self.options.chat_error:
-            case "event":
-                return WireEvent("error", payload.wire_json(body))
-            case "chunk":
-                choice = {"index": 0, "delta": {"role": "assistant", "content": ""}}
-                choices = [choice | {"logprobs": None, "finish_reason": None}]
-                return WireEvent("", payload.wire_json({**self._head, "choices": choices, **body}))
-            case _:
-                return WireEvent("", payload.wire_json(body))
+        how, body = self.options.chat_error, self.form.error_body(fault, 0)
+        if how == "chunk":
+            choice = {"index": 0, "delta": {"role": "assistant", "content": ""}}
+            choices = [choice | {"logprobs": None, "finish_reason": None}]
+            body = {**self._head, "choices": choices, **body}
+        return WireEvent("error" if how == "event" else "", payload.wire_json(body))
 
     def whole(self) -> bytes:
         finish, text, reasoning = self.finish, self.text("text"), self.text("reasoning")
