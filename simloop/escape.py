@@ -24,7 +24,7 @@ def escape(text: str, width: int = WIDEST) -> str:
     if len(text) <= width and text.isascii() and text.isprintable():
         return text  # most texts: the expression below takes five times as long
     cut = text[: width + 1]
-    shown = _HOSTILE.sub(_spell, cut)
+    shown = _HOSTILE.sub(spelled, cut)
     if len(shown) <= width and len(cut) == len(text):
         return shown
     return shown[: width - 1] + "…"
@@ -35,12 +35,10 @@ def escape_lines(text: str) -> str:
     return "\n".join(map(escape, text.split("\n")))
 
 
-def _spell(match: re.Match[str]) -> str:
-    character = match.group()
-    code = ord(character)
-    if character in _SHORT:
-        return _SHORT[character]
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004 - one byte
+def spelled(match: re.Match[str]) -> str:
+    """Return the character that was found, spelled out."""
+    code = ord(match.group())
+    return _SHORT.get(match.group()) or (f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}")  # noqa: PLR2004 - one byte
 
 
 def writable(text: str) -> str:

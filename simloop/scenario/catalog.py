@@ -63,8 +63,7 @@ def find_bundled(name: str) -> Path:
     if find_folder(name) is not None:
         hint = f"see them with: simloop list {name}"
         raise ScenarioError(f"`{name}` names several scenarios", hint=hint)
-    paths = _paths()
-    return paths[_named(name, paths)]
+    return _named(name)
 
 
 def find(name: str) -> Path:
@@ -74,19 +73,19 @@ def find(name: str) -> Path:
     """
     if name.endswith((".yaml", ".yml")):
         return Path(name)
-    paths = _paths()
     with contextlib.suppress(OSError, ValueError):  # longer than a file's name can be, or a NUL
-        if name not in paths and Path(name).exists():
+        if name not in _paths() and Path(name).exists():
             return Path(name)
-    return paths[_named(name, paths)]
+    return _named(name)
 
 
-def _named(name: str, paths: dict[str, Path]) -> str:
+def _named(name: str) -> Path:
+    paths = _paths()
     if name in paths:
-        return name
+        return paths[name]
     same_stem = [known for known in sorted(paths) if known.rpartition("/")[2] == name]
     if len(same_stem) == 1:
-        return same_stem[0]
+        return paths[same_stem[0]]
     if same_stem:
         raise ScenarioError(f"`{name}` is the name of several: {', '.join(same_stem)}")
     stems = {known.rpartition("/")[2]: known for known in sorted(paths)}
@@ -134,14 +133,11 @@ def expectations(
     `own` is the attribute `expect_on` of a loop of the user's own: expectations by the names of
     bundled scenarios, or None. Raises ScenarioError.
     """
-    expect = None if own is None else stated(own, scenario)
-    if expect is not None:
-        return expect
+    if own is not None and (of_loop := stated(own, scenario)) is not None:
+        return of_loop
     expect = scenario.expected_of(loop, judge_as)
-    is_for_all = is_agent and expect is scenario.expect
-    if is_for_all and scenario.path and name_of(scenario.path):
-        return without_engine(expect)
-    return expect
+    is_for_all = is_agent and expect is scenario.expect and scenario.path
+    return without_engine(expect) if is_for_all and name_of(scenario.path) else expect
 
 
 def without_engine(expect: Expect) -> Expect:

@@ -20,7 +20,7 @@ from pydantic_core import PydanticSerializationError
 from yaml.emitter import Emitter
 
 from simloop.errors import ScenarioError
-from simloop.escape import escape
+from simloop.escape import escape, spelled
 from simloop.scenario.catalog import SUFFIX, schema_text
 from simloop.scenario.schema import Scenario
 from simloop.scenario.yaml import HIDDEN, HIGHEST, LOWEST, Document, Loc, plain_value, read_yaml
@@ -39,7 +39,7 @@ _SPREAD = frozenset(_OF_KEYS["spread"])
 # What PyYAML would write without quotes, but other readers or people may take for something else.
 _UNCLEAR = re.compile(r"[-?:,\[\]{}#&*!|>'\"%@`~=<.]|[yYnN]$|[\d:.]+$")
 _NEVER_PLAIN, _NOT_IN_FLOW = re.compile(r":( |\Z)| #"), re.compile(r"[,?\[\]{}:]")
-_SPELLED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_SPELLED = {"\\": "\\\\", '"': '\\"'}
 _TO_SPELL = re.compile(rf'[\\"\n\t\r{HIDDEN.pattern[1:]}')
 _FOLDED = re.compile(r"[!-~]+( [!-~]+)+")
 _NOT_IN_A_BLOCK = re.compile(rf"[\t\r{HIDDEN.pattern[1:]}")
@@ -199,11 +199,9 @@ def _quoted(text: str) -> str:
 
 
 def _spell(match: re.Match[str]) -> str:
-    character = match.group()
-    code = ord(character)
-    if "\ud800" <= character <= "\udfff":
+    if "\ud800" <= match.group() <= "\udfff":
         raise half_of_a_pair()
-    return _SPELLED.get(character) or (f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}")  # noqa: PLR2004 - one byte
+    return _SPELLED.get(match.group()) or spelled(match)
 
 
 def half_of_a_pair() -> ScenarioError:

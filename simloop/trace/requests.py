@@ -67,11 +67,9 @@ class View(Struct, frozen=True, gc=False, eq=False):
 Sequence.register(View)
 
 
-def view(
-    messages: list[Message], length: int | None = None, tail: tuple[Message, ...] = ()
-) -> Sequence[Message]:
+def view(messages: list[Message], tail: tuple[Message, ...] = ()) -> Sequence[Message]:
     """Return a View of a list that only grows, typed as the Sequence that it is registered as."""
-    whole: Any = View(messages, len(messages) if length is None else length, tail)
+    whole: Any = View(messages, len(messages), tail)
     return whole  # type: ignore[no-any-return]
 
 

@@ -97,7 +97,8 @@ def test_any_sequence_of_requests_is_read_as_it_was_sent(data: st.DataObject) ->
                 kept = draw(st.integers(0, len(talk.messages)))
                 talks.append(Conversation(talk.messages[:kept], by_view=draw(st.booleans())))
             case "shorter":
-                sender.send(view(talk.messages, draw(st.integers(0, len(talk.messages)))))
+                shorter: Any = View(talk.messages, draw(st.integers(0, len(talk.messages))))
+                sender.send(shorter)
         sender.send(
             talk.snapshot((NOTE,) if draw(st.booleans()) else ()),
             draw(st.sampled_from(["", "Be brief."])),
@@ -276,7 +277,7 @@ def test_a_view_is_the_sequence_of_its_messages() -> None:
 
 def test_a_view_equals_any_sequence_of_equal_messages() -> None:
     messages: list[Message] = [UserMessage("Go."), UserMessage("And?")]
-    seen: Any = view(messages, 1, (NOTE,))
+    seen: Any = View(messages, 1, (NOTE,))
     assert seen == (UserMessage("Go."), NOTE)
     assert seen == [UserMessage("Go."), NOTE]
     assert seen == view([UserMessage("Go."), NOTE])

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from simloop.virtual.border.answers import Answers, answers_here, stand_in
+from simloop.virtual.border.answers import answers_here, stand_in
 from simloop.virtual.border.thread_stand_ins import home
 from simloop.virtual.clock.listener import listener_of
 from simloop.virtual.clock.loop import loop_here
@@ -147,10 +147,6 @@ def connect(database: Any, *given: Any, **named: Any) -> Any:
     return _ORIGINAL[0](database, **named)
 
 
-def _connect(_: Answers, *given: Any, **named: Any) -> Any:
-    return connect(*given, **named)
-
-
 @contextmanager
 def connected_for_runs() -> Iterator[None]:
     """Give a module that is imported here connections which its agent can use in its runs."""
@@ -166,4 +162,4 @@ def connected_for_runs() -> Iterator[None]:
                 modules[name].connect = before.get(name, before["_sqlite3"])
 
 
-FUNCTIONS = {_sqlite3.connect: stand_in(_sqlite3.connect, _connect)}
+FUNCTIONS = {_sqlite3.connect: stand_in(_sqlite3.connect, lambda _, *a, **kw: connect(*a, **kw))}

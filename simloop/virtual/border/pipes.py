@@ -249,7 +249,6 @@ class Poller:
         self._real = real
         self._unit = unit
         self._descriptors: list[Any] = []
-        self.modify, self.unregister = real.modify, real.unregister
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
