@@ -8,14 +8,13 @@ The rest of Python stays real, other than in a run: so do `time.sleep`, files an
 import asyncio
 import gc
 import inspect
-import typing
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import comb
 from random import Random
 from statistics import median
 from time import perf_counter_ns
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_type_hints
 
 from msgspec import Struct
 
@@ -130,7 +129,7 @@ def _points_of(function: Any) -> list[str]:
 def _annotation_of(function: Any) -> Any:
     call = function if inspect.isroutine(function) else type(function).__call__
     try:
-        found = typing.get_type_hints(call)[next(iter(inspect.signature(function).parameters))]
+        found = get_type_hints(call)[next(iter(inspect.signature(function).parameters))]
         isinstance(None, found)
     except (KeyError, NameError, StopIteration, TypeError, ValueError):
         return None

@@ -15,7 +15,6 @@ class EngineSettings(policies.Policies, frozen=True, kw_only=True):
     """The settings of a conversation, besides its machine and its world: its policies, and more.
 
     `history` is the conversation before the first prompt.
-
     `max_transitions` bounds loops that do not bound themselves: beyond it the run is a RunawayRun.
     `clock_skew_ns` is how far the loop's idea of the date is ahead of the provider's. `context` has
     the results of measuring and of compacting, in order, which count instead of sizes; the last of

@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from operator import length_hint
 from typing import Any, NamedTuple, Protocol, cast
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from simloop import messages as values
 from simloop.errors import ScenarioError, ScriptExhausted, ScriptUnused
@@ -250,7 +249,7 @@ def party_of(parties: Parties, request: Request, model: str, headers: Headers) -
     """Return a request with the name of its party; only main requests have one."""
     names = (name for name, matches in parties.items() if matches(request, model, headers))
     name = next(names, "") if request.purpose == "main" else ""
-    return msgspec.structs.replace(request, party=name) if name else request
+    return structs.replace(request, party=name) if name else request
 
 
 class FakeModel:

@@ -93,13 +93,6 @@ class Loopback:
         self.pipes.changed()
         return True
 
-    def _accept(self, one: Any) -> tuple[int, Any]:
-        self._wait(one, READ)
-        if not is_ready(one.fileno(), READ):
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        os.read(one.fileno(), 1)
-        return self._servers[inode_of(one)].waiting.popleft()
-
     def answer(self, name: str, original: Callable[..., Any], one: Any, *given: Any) -> Any:
         """Answer a call of the method `name` of one of these sockets."""
         match name:
@@ -119,7 +112,11 @@ class Loopback:
                 self._servers[inode_of(one)].listens = True
                 return None
             case "_accept":
-                return self._accept(one)
+                self._wait(one, READ)
+                if not is_ready(one.fileno(), READ):
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+                os.read(one.fileno(), 1)
+                return self._servers[inode_of(one)].waiting.popleft()
             case "send":
                 data, *flags = given
                 return self._send(partial(original, one, data), one, *flags)

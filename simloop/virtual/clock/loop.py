@@ -8,13 +8,12 @@ import contextlib
 import ctypes
 import functools
 import heapq
-import itertools
 import random
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from itertools import islice
+from itertools import count, islice
 from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
@@ -116,7 +115,7 @@ class VirtualLoop(ReachingLoop):
         self._ready.clear()
         self._timers.clear()
         self._timer_cancelled_count = 0
-        self._timer_sequence = itertools.count()
+        self._timer_sequence = count()
         self._tie: Callable[[], int] | None = None
         # Strong references: asyncio's weak ones let the garbage collector end a waiting task.
         self._tasks: list[Task] = []

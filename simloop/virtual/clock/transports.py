@@ -140,11 +140,8 @@ class ReachingLoop(asyncio.SelectorEventLoop):
             raise
         return transport
 
-    async def getaddrinfo(
-        self, host: Any, port: Any, *, family: int = 0, type: int = 0, proto: int = 0,  # noqa: A002 - Python's signature
-        flags: int = 0,
-    ) -> list[Any]:  # fmt: skip
-        return socket.getaddrinfo(host, port, family, type, proto, flags)
+    async def getaddrinfo(self, host: Any, port: Any, **more: int) -> list[Any]:
+        return socket.getaddrinfo(host, port, **more)
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
         try:
