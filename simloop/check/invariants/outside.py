@@ -406,7 +406,8 @@ def failed_programs_told(subject: Subject) -> Watch:
                         f"and the program ended with exit status {status}"
                     )
                 said = _ABSENT.sub("", message.text.lower())
-                if lost and len(subject.results) == 1 and not (
+                is_one = len(subject.results) == 1 and not subject.facts.has_twins
+                if lost and is_one and not (
                     message.is_error or tells(said, tool=names.get(call_id, ""))
                 ):  # fmt: skip
                     return f"request {entry.number} has {message.text!r:.60}, and {lost}"
