@@ -365,7 +365,8 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     last_ms = limits.max_wall_clock_ms
     late = (last_ms or 0) // _SLOW_MS + 2
     if last_ms is not None and late <= min(steps, _MOST_STEPS):
-        slow = call.model_copy(update={"times": late, "pace": Pace(first_part=f"{_SLOW_MS}ms")})
+        # Several conversations at once share the slow replies.
+        slow = call.model_copy(update={"times": 2 * late, "pace": Pace(first_part=f"{_SLOW_MS}ms")})
         yield Circumstance("slow replies past the deadline", _begun([slow]))
 
 
@@ -704,8 +705,10 @@ def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                 for times in (1, 4):
                     act = _disturbed(key, name, fault, change, times)
                     yield Circumstance(f"{times} {fault.site} of {name}", act)
-            again = _both(_again, _disturbed(key, name, several[-1], change, 1))
-            yield Circumstance(f"{several[-1].site} of {name}, and the first calls again", again)
+            for times, words in (1, ""), (4, "4 "):
+                again = _both(_again, _disturbed(key, name, several[-1], change, times))
+                what = f"{words}{several[-1].site} of {name}, and the first calls again"
+                yield Circumstance(what, again)
     for each in chain(_failures(), _cuts()) if base.models else ():
         for name in base.models:
             yield each._replace(name=f"{each.name} for {name}", act=_for_party(name, each))

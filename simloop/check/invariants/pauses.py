@@ -12,7 +12,7 @@ from typing import Any
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import are_several, is_change
 from simloop.check.invariants.subject import MainRequest, Subject
-from simloop.check.invariants.tools import described
+from simloop.check.invariants.tools import changes_a_service, described, what_of
 from simloop.messages import ToolCall, ToolMessage, json_value
 from simloop.trace import entries
 from simloop.world.tools import canonical_json
@@ -24,6 +24,7 @@ _Work = tuple[str, bytes]
 _GIVING_UP = ("cancel", "abort", "stop", "skip", "quit", "undo", "discard")
 """The words of a question that asks whether to change nothing."""
 _CHOICE = re.compile(r"[(\[]y/n[)\]]", re.IGNORECASE).findall
+_REFUSED = 400
 _LEAST_CHARS = 4
 """The length from which a text of the user is not found in other texts by chance."""
 
@@ -36,14 +37,18 @@ def _work_of(entry: Any) -> _Work:
 @of_agents(
     "A tool that has run before a pause does not run again after it, unless the model asks again.",
     "BUGS.md C10, D14; langgraph #3126",
-    sees=[*_ENDS, entries.ToolCall, entries.ToolStarted, entries.ToolResult],
+    sees=[
+        *_ENDS, entries.ToolCall, entries.ToolStarted, entries.ToolResult, entries.ServiceRequest,
+        entries.ServiceReply,
+    ],
     begins=[entries.ToolCall],
-)
-def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
+)  # fmt: skip
+def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
     """An agent that begins the interrupted step anew may pay twice.
 
     A tool that has failed may run again, or one for a call since the pause. Runs with equal name
-    and arguments count; where a framework converts the arguments, the calls of that name do.
+    and arguments count; where a framework converts the arguments, the calls of that name do. So do
+    equal changes of a declared service that come before the model is asked, without a key.
     """
     asked: Counter[_Work] = Counter()
     named: Counter[str] = Counter()
@@ -52,10 +57,20 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
     since: Counter[_Work] = Counter()
     running: dict[str, _Work] = {}
     ended: Counter[_Work] = Counter()
+    changing: dict[int, entries.ServiceRequest] = {}
+    changed, done = set[tuple[str, ...]](), set[tuple[str, ...]]()  # before the pause, and since
     while True:
         entry = yield
         kind = type(entry)
-        if kind is entries.ToolCall:
+        if kind is entries.ServiceRequest:
+            if not entry.once and changes_a_service(entry, subject.mutating):
+                if what_of(entry) in changed and subject.facts.request is None:
+                    return f"{described(entry)} is sent before the pause, and again after it"
+                changing[entry.number] = entry
+        elif kind is entries.ServiceReply:
+            if (sent := changing.pop(entry.request, None)) and 0 < entry.status < _REFUSED:
+                done.add(what_of(sent))
+        elif kind is entries.ToolCall:
             asked[_work_of(entry)] += 1
             named[entry.name] += 1
             due.add(entry.call_id)
@@ -75,6 +90,7 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
         else:
             before.update(ended)
             ended, since, running, due = Counter(), Counter(), {}, set()
+            changed, done = (done if subject.facts.paused else set()), set()
 
 
 @invariant(

@@ -15,7 +15,7 @@ from simloop.check.invariants.requests import newest_user_message_sent
 from simloop.check.invariants.subject import Subject
 from simloop.messages import Message, Outcome, UserMessage
 from simloop.strategies import check
-from simloop.trace.entries import Input, Restarted
+from simloop.trace.entries import Input, Restarted, ServiceReply, ServiceRequest
 
 GO, YES = UserMessage("Go."), UserMessage("yes")
 A, B = '{"path": "a.txt"}', '{"path":"b.txt"}'
@@ -131,6 +131,26 @@ RIGHT = {
 @pytest.mark.parametrize("invariant", [no_tools_run_again_after_a_pause, answers_reach_their_calls])
 def test_what_is_right_after_a_pause_is_not_reported(invariant: Invariant, name: str) -> None:
     assert RIGHT[name].found(invariant) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "asks_again", "finds"),
+    [("", 201, False, 1), ("k", 201, False, 0), ("", 503, False, 0), ("", 201, True, 0)],
+)
+def test_a_change_before_a_pause_is_not_made_again_before_the_model_is_asked(
+    key: str,
+    status: int,
+    asks_again: bool,
+    finds: int,  # noqa: FBT001
+) -> None:
+    def sent(run: Recording, number: int) -> Recording:
+        return run.add(ServiceRequest, number, "https://b.example", "POST", "/sms", "{}", key)
+
+    run = sent(asked(), 1).add(ServiceReply, 1, status).ended(text="Shall I?").prompt("yes")
+    run = run.request([GO, CALLS]).call("c", A).finish() if asks_again else run
+    subject = Subject(mutating={"https://b.example"})
+    assert len(sent(run, 2).found(no_tools_run_again_after_a_pause, subject)) == finds
+    assert run.found(no_tools_run_again_after_a_pause, Subject()) == []
 
 
 @pytest.mark.parametrize(
