@@ -95,15 +95,16 @@ class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):
 
     @classmethod
     def of(
-        cls, found: FoundFailure, loop: str, bases: Sequence[Scenario] = (), *, shrinks: bool
-    ) -> "SearchFinding":
+        cls, found: FoundFailure, loop: str, bases: Sequence[Scenario] = (), *, shrinks: bool,
+        isolate: bool = False,
+    ) -> "SearchFinding":  # fmt: skip
         """Return a failure as a finding, with a shrunk scenario if `shrinks`.
 
         Its words are those of the changes if it varies one of `bases`, or of the whole world.
         """
         scenario, failure = found.scenario, found.failure
         if shrinks:
-            scenario, failure = smallest(found, {"loop": loop})
+            scenario, failure = smallest(found, {"loop": loop, "isolate": isolate})
         changes = [
             changes_in_words(scenario, base) for base in bases if len(base.model) > 1 or base.models
         ]
@@ -269,7 +270,8 @@ def _told(
     settings: SearchSettings, due: Range, search: Search, found: Iterable[FoundFailure]
 ) -> list[SearchFinding]:
     bases = search.bases if due.shrinks else search.undisturbed
-    return [SearchFinding.of(each, settings.loop, bases, shrinks=due.shrinks) for each in found]
+    asked = {"shrinks": due.shrinks, "isolate": search.isolates}
+    return [SearchFinding.of(each, settings.loop, bases, **asked) for each in found]
 
 
 class Ranges:

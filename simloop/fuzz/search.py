@@ -104,6 +104,9 @@ class FoundFailures:
     def __len__(self) -> int:
         return len(self._groups)
 
+    def has(self, name: str) -> bool:
+        return any(group.name == name for group in (*self._groups, *self._known))
+
     def add(
         self, failure: Failure, scenario: Scenario, run: int, *, alone: bool = False
     ) -> FoundFailure | None:
@@ -399,7 +402,7 @@ class Search:
         return [] if self.twin is None else self._found_elsewhere(self.twin.answer())
 
     def _found_elsewhere(self, differed: tuple[int, Scenario] | None) -> list[FoundFailure]:
-        if differed is None:
+        if differed is None or self.failures.has(ReplayDiverged.__name__):
             return []
         error = ReplayDiverged(_ELSEWHERE_DIFFERS)
         return self._new(Failure.of_error(error), differed[1], differed[0])

@@ -261,6 +261,13 @@ def test_what_is_kept_under_a_random_id_is_no_other_users() -> None:
     assert (result.runs, result.findings) == (40, ())
 
 
+def test_a_world_is_made_smaller_apart_from_what_larger_ones_have_left() -> None:
+    result = play_range(SearchSettings("searching:spoils"), Range(1, 21, UNTIMED, shrinks=True))
+    (found,) = result.findings
+    assert found.name == "no-mistake-in-the-code"
+    assert "http" in found.scenario
+
+
 def test_ctrl_c_in_the_fork_of_a_range_keeps_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> NoReturn:
         monkeypatch.undo()

@@ -125,6 +125,18 @@ async def keys(prompt: str, world: World) -> str:
 
 
 @plain
+async def spoils(prompt: str, world: World) -> str:
+    """A call that fails spoils what it keeps under a random id."""
+    talk = _talks.setdefault(uuid4().hex, [])
+    try:
+        if not talk:
+            return await asks(prompt, world)
+    except ModelCallFailed:
+        talk.append(prompt)
+    raise KeyError(talk[0])
+
+
+@plain
 async def stores(prompt: str, world: World) -> str:
     """It believes that it knows where it stores its files."""
     assert folder().name == "simloop-run"

@@ -140,8 +140,8 @@ def test_what_is_right_after_a_pause_is_not_reported(invariant: Invariant, name:
 def test_a_change_before_a_pause_is_not_made_again_before_the_model_is_asked(
     key: str,
     status: int,
-    asks_again: bool,
-    finds: int,  # noqa: FBT001
+    asks_again: bool,  # noqa: FBT001
+    finds: int,
 ) -> None:
     def sent(run: Recording, number: int) -> Recording:
         return run.add(ServiceRequest, number, "https://b.example", "POST", "/sms", "{}", key)
