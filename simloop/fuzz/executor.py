@@ -180,8 +180,6 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
 
 _COURSES: dict[SearchSettings, str] = {}
 """The digests of the plain courses of agents before any range."""
-_WARM = 1_000
-"""The first seed of runs before any range; worlds have lower ones."""
 _KEEPING: set[SearchSettings] = set()
 """The searches of agents that keep something of a run for the next one."""
 
@@ -205,8 +203,8 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
         _COURSES[settings] = isolated(partial(in_own_folder, course))
         with captured(), suppress(Overdue), patience() as begins:
             for each in range(1, 5):  # imports what the agent imports late, for each fork
-                begins()  # what they leave under random ids is not found by any run
-                trial(next(search.worlds(each))[0], UNJUDGED, seed=_WARM + each)
+                begins()  # worlds have lower seeds, and do not find what is left under random ids
+                trial(next(search.worlds(each))[0], UNJUDGED, seed=1_000 + each)
     if due.first == 1:
         search.twin = None
     else:

@@ -105,11 +105,9 @@ def _fork() -> int:
 
 
 def _in_fork(
-    function: Callable[[], Any],
-    around: Callable[[Callable[[], NoReturn]], object],
-    writer: Connection,
-    so_far: Callable[[], Any] | None,
-) -> NoReturn:
+    function: Callable[[], Any], around: Callable[[Callable[[], NoReturn]], object],
+    writer: Connection, so_far: Callable[[], Any] | None,
+) -> NoReturn:  # fmt: skip
     def answer() -> NoReturn:
         told: tuple[bool, Any]
         try:

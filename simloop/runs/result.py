@@ -371,14 +371,9 @@ def _compared(
 
 
 def _listed(
-    key: str,
-    wanted: Sequence[Any] | None,
-    got: Sequence[Any],
-    seqs: list[int],
-    fits: Callable[[Any, Any], bool] = operator.eq,
-    *,
-    shown: Sequence[Any] | None = None,
-) -> Iterator[Mismatch]:
+    key: str, wanted: Sequence[Any] | None, got: Sequence[Any], seqs: list[int],
+    fits: Callable[[Any, Any], bool] = operator.eq, *, shown: Sequence[Any] | None = None,
+) -> Iterator[Mismatch]:  # fmt: skip
     place = None if wanted is None else _first_stray(wanted, got, fits)
     if place is not None:
         seq = seqs[place] if place < len(seqs) else None

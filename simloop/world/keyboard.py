@@ -20,14 +20,9 @@ class Keyboard:
     """Types the first line that answers a question, or a whole `text`, and ends the input."""
 
     def __init__(
-        self,
-        lines: list[TypedLine],
-        recorder: Recorder,
-        loop: VirtualLoop,
-        *,
-        text: str | None = None,
-        is_of_process: bool = False,
-    ) -> None:
+        self, lines: list[TypedLine], recorder: Recorder, loop: VirtualLoop,
+        *, text: str | None = None, is_of_process: bool = False,
+    ) -> None:  # fmt: skip
         self._lines = lines  # more may be added
         self.is_over = False
         """Whether a question came that no line answers."""

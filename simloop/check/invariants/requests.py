@@ -6,8 +6,9 @@ conversations, so it must obey the law only in a request that continues the requ
 """
 
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -43,6 +44,7 @@ BEHIND = ("task", "thread")
 """What a run may leave behind that goes on in the next one."""
 _LOST = 3
 """The messages that a summary may replace although it failed, with the request for it."""
+_PRIVATE = re.compile(r"@|\d{4}")  # what an agent may hide from its provider
 _QUESTION = 20  # the length of its end, such as `? (yes/no)`
 _BEGINNING = 12
 """The length in characters of the beginning of a message that is not cut."""
@@ -206,7 +208,20 @@ def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
     newest = said[-1].strip()  # without what stands before it, such as a name or a command
     is_end = newest != "" and text.strip().endswith((f" {newest}", f"\n{newest}"))
     unnamed = text.partition(": ")[2] or text
-    return is_end or any(form in each for form in forms(text) | forms(unnamed) for each in said)
+    held = any(form in each for form in forms(text) | forms(unnamed) for each in said)
+    return is_end or held or (_PRIVATE.search(text) is not None and _has_masked(said, text))
+
+
+def _has_masked(said: Iterable[str], text: str) -> bool:
+    """Return whether one of these texts has all words of another but addresses and numbers."""
+    words = [each for each in text.split() if not _PRIVATE.search(each)]
+    for each in said:
+        at = 0
+        for word in words:
+            at = each.find(word, at) + 1 or len(each) + 1
+        if words and at <= len(each):
+            return True
+    return False
 
 
 def forms(text: str) -> set[str]:

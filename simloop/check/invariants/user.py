@@ -30,6 +30,7 @@ from simloop.trace.facts import Facts
 from simloop.virtual.clock.timeouts import GRACE_NS
 
 _SHORT, _SHORT_CHARS = 4, 4_000
+_IDLE_NS = 15 * 60 * 10**9  # after which a session may end
 """The most messages or calls, and characters, of a conversation that counts as short."""
 
 _REDIRECTS = 300  # the statuses below are successes
@@ -166,7 +167,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
         elif type(entry) is entries.Restarted:
             memory.completed = False
         elif type(entry) is entries.Prompt:
-            memory.begin(entry.text)
+            memory.begin(entry)
         elif subject.facts.request is not None:
             found = memory.ask(subject.facts.request)
         if found:
@@ -265,20 +266,24 @@ class _Memory:
         self.said = ""  # the text of the last run that was completed
         self.prompts = set[str]()  # those before the newest
         self.is_first = False
-        self.is_of_one = True  # user: this prompt and the one before
+        self.is_of_one = True  # user and session: this prompt and the one before
+        self.ended_ns = 0
         self.systems = set[str]()  # the system prompts of requests that prepare an answer
         self.current = set[str]()  # those of this run
         self.holding = set[str]()  # those of requests that have gone on with the conversation
         self.answering = ""  # that of the request for the newest answer
 
-    def begin(self, prompt: str) -> None:
+    def begin(self, entry: entries.Prompt) -> None:
+        prompt, is_late = entry.text, entry.at_ns - self.ended_ns > _IDLE_NS
         self.is_first, self.current, self.lack = True, set(), None
         self.prompts.add(self.newest)
-        self.is_of_one = not self.newest or _speaker(self.newest) == _speaker(prompt)
+        is_of_one = not self.newest or _speaker(self.newest) == _speaker(prompt)
+        self.is_of_one = is_of_one and not is_late
         self.newest = prompt
 
     def end(self, ended: entries.Ended) -> str:
         lack, was_completed, self.text = self.lack, self.completed, ended.text
+        self.ended_ns = ended.at_ns
         self.completed = ended.outcome is Outcome.COMPLETED
         if lack is not None and self.completed:
             # What a first prompt left may go with its failure.

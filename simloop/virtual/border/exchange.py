@@ -109,13 +109,9 @@ class NameExchange:
     """
 
     def __init__(
-        self,
-        functions: Mapping[Any, Any],
-        methods: Sequence[tuple[type, str, Any]],
-        *,
-        kept_by: frozenset[str],
-        everywhere: Container[Any] = (),
-    ) -> None:
+        self, functions: Mapping[Any, Any], methods: Sequence[tuple[type, str, Any]],
+        *, kept_by: frozenset[str], everywhere: Container[Any] = (),
+    ) -> None:  # fmt: skip
         self.lock = threading.Lock()
         self.seals = 0
         self.keepers = 0

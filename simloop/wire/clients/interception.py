@@ -29,8 +29,6 @@ def intercept(endpoint: Endpoint) -> None:
     endpoint.port.loop.at_end.append(interception.__exit__)
 
 
-_EQUAL = 2
-"""The format of `marshal` in which equal values have equal bytes: later ones count references."""
 Undo = Callable[[], None]
 
 
@@ -174,8 +172,8 @@ def _openai_parameters(module: Any) -> Iterator[Undo]:
     """
 
     def key_of(data: Any, types: dict[str, Any]) -> tuple[Any, ...] | None:
-        with suppress(ValueError):  # of an object of a class
-            return (*types.items(), marshal.dumps(data, _EQUAL)) if type(data) is dict else None
+        with suppress(ValueError):  # of an object of a class; formats after 2 count references
+            return (*types.items(), marshal.dumps(data, 2)) if type(data) is dict else None
         return None
 
     def kept(key: tuple[Any, ...] | None, converted: Any) -> Any:

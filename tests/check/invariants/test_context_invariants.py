@@ -321,6 +321,12 @@ def test_a_message_may_lack_the_name_of_its_user() -> None:
     assert run.found(newest_user_message_sent) == []
 
 
+@pytest.mark.parametrize(("sent", "finds"), [("I am [mail]. And you?", 0), ("I am [mail].", 1)])
+def test_an_agent_may_mask_addresses_and_long_numbers(sent: str, finds: int) -> None:
+    run = Recording().prompt("I am ada@example.org. And you?").request([UserMessage(sent)])
+    assert len(run.ended().found(newest_user_message_sent)) == finds
+
+
 @pytest.mark.parametrize(("end", "finds"), [("\n\nThe order is refused.", 0), (" is kept.", 1)])
 def test_the_text_of_a_retry_may_be_that_of_the_failed_reply(end: str, finds: int) -> None:
     run = asked().text("It").failed().request([GO]).replied("It").ended().prompt("And?")

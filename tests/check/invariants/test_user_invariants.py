@@ -217,6 +217,13 @@ def test_a_long_answer_may_go_with_its_prompt(chars: int, finds: int) -> None:
     assert len(kept(run.replied("No.").ended(text="No."))) == finds
 
 
+@pytest.mark.parametrize(("seconds", "finds"), [(60, 1), (3_600, 0)])
+def test_a_session_may_end_while_nobody_says_anything(seconds: int, finds: int) -> None:
+    run = asked().replied("Yes.").ended(text="Yes.").after(seconds).prompt("Next.")
+    run.request([NEXT]).replied("No.")
+    assert len(kept(run.ended(text="No."))) == finds
+
+
 def test_a_prompt_without_a_name_is_of_nobody_else() -> None:
     run = asked().replied("Yes.").ended(text="Yes.").prompt("ann: Who?")
     run.request([UserMessage("Who?")]).replied("No.")
