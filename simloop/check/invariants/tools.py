@@ -219,7 +219,8 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
 def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
     """The schema is that in the newest request. An agent reports other arguments to the model.
 
-    A tool that changes a service has run. Arguments with other keys may have been mended.
+    A tool that changes a service has run. Arguments with other keys may have been mended. An agent
+    may add some of its own, such as a session.
     """
     if type(entry) is ServiceRequest:
         return _sent_for_wrong_values(subject, entry)
@@ -228,10 +229,16 @@ def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
     spec = next((each for each in offered if each.name == entry.name), None)
     if spec is None or not isinstance(arguments, dict) or entry.call_id.startswith("own-"):
         return ""
-    if validator_of(bytes(spec.parameters), entry.name).is_valid(arguments):
+    schema = json_value(bytes(spec.parameters).decode())
+    known = {*(schema.get("properties", ()) if isinstance(schema, dict) else ())}
+    for call in (call for reply in subject.facts.last_replies() for call in reply.calls):
+        asked = json_value(call.arguments) if call.id == entry.call_id else None
+        known.update(asked if isinstance(asked, dict) else ())
+    given = {key: value for key, value in arguments.items() if key in known}
+    if validator_of(bytes(spec.parameters), entry.name).is_valid(given):
         return ""
-    schema = f"the schema in request {request.number}" if request else ""
-    return f"{described(entry)} runs, and {schema} does not allow these"
+    where = f"the schema in request {request.number}" if request else ""
+    return f"{described(entry)} runs, and {where} does not allow these"
 
 
 def _sent_for_wrong_values(subject: Subject, entry: ServiceRequest) -> str:

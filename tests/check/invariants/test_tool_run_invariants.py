@@ -330,13 +330,15 @@ def both(a: str = "rain", b: str = "snow") -> Recording:
     return asked("a", "b").started("a").started("b", '{"x":1}').result("a", a).result("b", b)
 
 
-def fitting(arguments: str, call_id: str = "a") -> Recording:
+def fitting(arguments: str, call_id: str = "a", ran: str = "") -> Recording:
     """A run of the tool `look`, whose schema has the number `depth`."""
-    schema = Raw(b'{"type":"object","properties":{"depth":{"type":"integer"}}}')
+    depth = b'{"depth":{"type":"integer"}},"additionalProperties":false}'
+    schema = Raw(b'{"type":"object","properties":' + depth)
     run = Recording().prompt().request([GO])
     spec = ToolSpec("look", "", schema)
     run.entries[-1] = structs.replace(run.entries[-1], tools=(spec,))
-    return run.call("a", arguments).finish(FinishReason.TOOL_CALLS).started(call_id, arguments)
+    run.call("a", arguments).finish(FinishReason.TOOL_CALLS)
+    return run.started(call_id, ran or arguments)
 
 
 def in_turn(*texts: str) -> Recording:
@@ -418,6 +420,7 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject(),
      "the schema in request 1"),
     (tool_arguments_fit_the_schema, fitting('{"depth":"3"}'), Subject(), "does not allow these"),
+    (tool_arguments_fit_the_schema, fitting('{"depth":3,"x":1}'), Subject(), "not allow these"),
 ]  # fmt: skip
 
 
@@ -494,6 +497,8 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
      asked("a", "b").started("b", '{"x":1}').started("a").result("a", "rain", is_error=True)
      .request(CROSSED), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"depth":3}'), Subject()),
+    (tool_arguments_fit_the_schema,
+     fitting('{"depth":3}', ran='{"depth":3,"session":"s"}'), Subject()),
     (tool_arguments_fit_the_schema, fitting("[]"), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}', "own-1"), Subject()),
 ]  # fmt: skip
