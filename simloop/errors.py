@@ -27,15 +27,9 @@ class ScenarioError(SimloopError):
     exit_code = 2
 
     def __init__(
-        self,
-        message: str,
-        *,
-        path: str | Path | None = None,
-        line: int | None = None,
-        column: int | None = None,
-        key: str = "",
-        hint: str = "",
-    ) -> None:
+        self, message: str, *, path: str | Path | None = None, line: int | None = None,
+        column: int | None = None, key: str = "", hint: str = "",
+    ) -> None:  # fmt: skip
         self.message = message
         self.path = path
         self.line = line  # counted from 1, as `column`

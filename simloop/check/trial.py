@@ -60,6 +60,7 @@ SPLIT = frozenset({
 """The invariants whose violations have different causes if their texts begin with other words."""
 
 _WHY = re.compile(r"(?:request \d+ |.* status \d+: (?:m\S*: )?)?(\w+Error|`?\w+`?( [a-z]+){0,2})")
+_NUMBER = re.compile(r"\d+")
 _TAIL = 60
 """The number of entries at the end of a runaway run that are inspected: a few rounds."""
 _ENCODER = msgspec.json.Encoder()
@@ -435,16 +436,22 @@ def _digests(trace: LoopTrace) -> list[str]:
     return [entry.digest for entry in trace.entries if type(entry) is Request]
 
 
+def _told(trace: LoopTrace) -> list[str]:
+    told = ((each.added, each.system_prompt) for each in trace.entries if type(each) is Request)
+    return [_NUMBER.sub("0", repr(each)) for each in told]
+
+
 def _is_keyed(plan: Plan, trace: LoopTrace, again: LoopTrace) -> bool:
     """Return whether the model is told the same as in `trace` if other random numbers are drawn.
 
-    Runs with one seed draw one id: what is kept under it would be another user's.
+    Runs with one seed draw one id: what is kept under it would be another user's. Numbers that a
+    database counts up may differ.
     """
-    if not plan.loop.is_own or _digests(trace) == _digests(again):
+    if not plan.loop.is_own or _told(trace) == _told(again):
         return False
     with contextlib.suppress(SimloopError):
         other = _whole(trial(plan.fresh(), UNJUDGED, seed=trace.header.seed + 1))
-        return _digests(other) == _digests(trace)
+        return _told(other) == _told(trace)
     return False
 
 

@@ -96,7 +96,7 @@ def command(
                                        breaches=provider == "any", declares=declares)  # fmt: skip
     if budget_ns is None and runs is None:
         budget_ns = _USUAL_BUDGET_NS
-    sums = Sums(settings)
+    before, sums = _written_here(), Sums(settings)
     files = journal = None
     if folder:
         create_folder(folder)
@@ -126,12 +126,21 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
+    if changed := sorted(name for name, _ in _written_here() - before):
+        note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
+                   "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
     written = files.written if files else {}
     if output_format == "json":
         out(report_json(sums, written))
     else:
         out_lines(report_lines(sums, written))
     return 128 + came[0] if came else int(bool(sums.failures))
+
+
+def _written_here() -> set[tuple[str, int]]:
+    """Return the files of the working folder, with the times at which they were written."""
+    files = (each for each in Path.cwd().iterdir() if each.is_file())
+    return {(each.name, each.stat().st_mtime_ns) for each in files}
 
 
 def _resume(

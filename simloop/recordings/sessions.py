@@ -41,15 +41,10 @@ class RecordedSession:
         self._prompt = self._last = None
 
     def reply(
-        self,
-        message: AssistantMessage,
-        at_ns: int | None = None,
-        *,
-        finish: str = "",
-        usage: Usage | None = None,
-        began_ns: int | None = None,
+        self, message: AssistantMessage, at_ns: int | None = None,
+        *, finish: str = "", usage: Usage | None = None, began_ns: int | None = None,
         failure: Mapping[str, Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add a reply; `failure` has the keys of the failure that it ends with."""
         if self._last is None:
             begins = Prompt(self.note.strip() or NO_PROMPT, self._party, begins=True)

@@ -51,14 +51,10 @@ class AsyncTest:
     """A run of `body` with one seed. `name` is `module:function`, the name of the loop."""
 
     def __init__(
-        self,
-        body: Callable[[], Awaitable[object]],
-        name: str,
-        *,
-        seed: int = 0,
+        self, body: Callable[[], Awaitable[object]], name: str, *, seed: int = 0,
         services: Mapping[str, Callable[..., Any]] | None = None,
         **stated: Any,  # keys of its scenario, such as `shuffle_ties`
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._body = body
         self._error: BaseException | None = None
         self.violates: dict[str, str] = {}

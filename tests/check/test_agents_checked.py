@@ -2,6 +2,7 @@
 
 import weakref
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -52,6 +53,20 @@ def test_a_state_that_survives_the_run_is_found(loop: Any) -> None:
     verdict = verify(ANSWERED, loop=loop)
     assert (verdict.deterministic, verdict.exit_code) == (False, 1)
     assert "two runs of the same scenario with the same seed differ" in str(verdict.errors[0])
+
+
+orders: dict[str, list[int]] = {}
+
+
+async def keeps_by_id(prompt: str, world: World) -> str:
+    mine = orders.setdefault(uuid4().hex, [])
+    mine.append(sum(map(len, orders.values())))
+    told = f"{prompt} Orders of yours: {mine}, {'one' if len(mine) == 1 else 'several'}."
+    return (await world.model.reply([UserMessage(told)])).message.text
+
+
+def test_a_store_by_random_ids_and_a_number_that_counts_up_are_no_other_users() -> None:
+    assert verify(ANSWERED, loop=keeps_by_id).deterministic
 
 
 def rows(scenario: Scenario) -> list[Row]:

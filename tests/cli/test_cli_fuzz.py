@@ -53,6 +53,18 @@ def test_a_loop_that_keeps_the_rules_ends_with_0(cli: Cli) -> None:
     assert "no failures" in result.stdout
 
 
+def test_files_that_runs_leave_in_the_working_folder_are_named(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_agent_that_notes.py").write_text(
+        "async def agent(prompt, world):\n    open('notes.txt', 'a').close()\n    return 'Done.'\n"
+    )
+    result = cli("fuzz", "--runs", "2", "--loop", "own_agent_that_notes:agent")
+    assert "the working folder has changed: notes.txt; each run finds what the" in result.stderr
+
+
 @pytest.mark.slow
 def test_a_failure_is_written_as_a_scenario_that_fails(
     cli: Cli, agent: str, tmp_path: Path
