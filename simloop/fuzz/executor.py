@@ -170,7 +170,7 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     search.twin = TWIN if in_main else None  # a cluster may play several ranges in one process
     if forks and search.is_of_agent and settings.isolate is None:
         if settings not in _KEEPING and (played := _played_in_fork(settings, due, search)):
-            if any(each.name == DIVERGED and each.run > 1 for each in played.findings):
+            if any(each.name == DIVERGED for each in played.findings):
                 _KEEPING.add(settings)
             return played
         _KEEPING.add(settings)
@@ -180,6 +180,7 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
 
 _COURSES: dict[SearchSettings, str] = {}
 """The digests of the plain courses of agents before any range."""
+_WARM: set[SearchSettings] = set()
 _KEEPING: set[SearchSettings] = set()
 """The searches of agents that keep something of a run for the next one."""
 
@@ -201,6 +202,8 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
 
     if settings not in _COURSES:
         _COURSES[settings] = isolated(partial(in_own_folder, course))
+    elif settings not in _WARM:  # an agent that keeps something from run to run is known by now
+        _WARM.add(settings)
         with captured(), suppress(Overdue), patience() as begins:
             for each in range(1, 5):  # imports what the agent imports late, for each fork
                 begins()  # worlds have lower seeds, and do not find what is left under random ids

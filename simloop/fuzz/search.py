@@ -320,8 +320,9 @@ class Search:
                 new.reproduced = self._fails_alone(world, new.name)
                 if not new.reproduced and self._course is not None:
                     both = _of_users(world, record, 2, restart=True)
-                    if self._fails_alone(both, new.name):
-                        new.scenario, new.reproduced = both, True
+                    with contextlib.suppress(ScenarioError):  # an object cannot restart
+                        if self._fails_alone(both, new.name):
+                            new.scenario, new.reproduced = both, True
                 found.append(new)
         return found
 

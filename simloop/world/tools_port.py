@@ -187,7 +187,7 @@ class OwnTools(msgspec.Struct, eq=False):
                 self._answered.update(getattr(each, "call_id", "") for each in entry.added)
             elif kind in _BREAKS or (kind is entries.Finish and entry.reason not in facts.MAY_ACT):
                 self._broken.add(entry.request)
-            elif kind is entries.Finish:  # a reply in the place of those that broke off
+            elif kind is entries.Finish:  # in the place of replies that broke off
                 self._open = [each for each in self._open if each.request not in self._broken]
             elif kind is entries.Ended and entry.outcome is not Outcome.COMPLETED:
                 self._open.clear()  # nothing runs for the calls of a run that has failed

@@ -246,6 +246,15 @@ def test_an_agent_that_keeps_something_gets_a_process_for_each_run() -> None:
     assert play_range(in_one, Range(1, 61, UNTIMED)).findings
 
 
+def test_an_agent_that_keeps_all_is_searched_after_its_first_finding() -> None:
+    searching._seen.clear()
+    settings = SearchSettings("searching:counts", seed=5)
+    assert [each.name for each in play_range(settings, Range(1, 61, UNTIMED)).findings]
+    assert searching._seen == []  # each run is a fork of this process
+    assert play_range(settings, Range(2, 12, UNTIMED)).findings == ()
+    assert searching._seen == []
+
+
 def test_what_a_later_world_leaves_for_the_next_user_is_found() -> None:
     searching._seen.clear()
     settings = SearchSettings("searching:owes")

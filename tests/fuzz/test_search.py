@@ -256,6 +256,13 @@ def test_what_an_agent_keeps_for_the_next_user_becomes_a_world_of_two_users() ->
     assert search.alone(alone, "adjacent-results") is None
 
 
+def test_an_object_that_keeps_something_is_searched_though_it_cannot_restart() -> None:
+    searching._seen.clear()
+    search = Search("searching:shares_made", seed=1)
+    found = {each.name: each for each in search.run(runs=2)}["adjacent-results"]
+    assert not found.reproduced
+
+
 def test_what_several_users_use_up_is_found_with_so_many() -> None:
     searching._seen.clear()
     (found,) = Search("searching:tires").run(runs=1)

@@ -82,6 +82,14 @@ async def shares(prompt: str, world: World) -> str:
     return (await world.model.reply([UserMessage(prompt), *stray])).message.text
 
 
+class Sharing:
+    async def __call__(self, prompt: str, world: World) -> str:
+        return await shares(prompt, world)
+
+
+shares_made = plain(Sharing())
+
+
 @plain
 async def counts(prompt: str, world: World) -> str:
     """Tell the model the number of the run in this process, and break off after 30."""

@@ -166,10 +166,7 @@ _MOST_CONVERTED = 2_000
 
 
 def _openai_parameters(module: Any) -> Iterator[Undo]:
-    """Convert equal parts of a conversation once: it takes the SDK a third of a run.
-
-    The conversion depends on the value and its type alone. Objects of classes are not remembered.
-    """
+    """Convert equal values of one type once: it takes the SDK a third of a run."""
 
     def key_of(data: Any, types: dict[str, Any]) -> tuple[Any, ...] | None:
         with suppress(ValueError):  # of an object of a class; formats after 2 count references
