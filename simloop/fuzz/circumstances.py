@@ -358,10 +358,11 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     tries, steps = limits.max_error_count + 2, limits.max_steps
     if tries < min(steps, _MOST_STEPS):
         yield Circumstance("a failure before each reply", _begun([failed, call] * tries))
-    for times in (1, 3) if 1 < steps <= _MOST_STEPS else ():  # 3 are all tries of an SDK
-        fails = _repeat(failed, times)
+    cut = Reply(say="Some words", lost="mid-output")
+    ends = ("1 failure", failed), ("3 failures", _repeat(failed, 3)), ("a lost stream", cut)
+    for what, fails in ends if 1 < steps <= _MOST_STEPS else ():  # 3 are all tries of an SDK
         amid = [_repeat(call, steps - 1), fails, _repeat(call, steps)]
-        yield Circumstance(f"{times} failures before the last step", _begun(amid))
+        yield Circumstance(f"{what} before the last step", _begun(amid))
     last_ms = limits.max_wall_clock_ms
     late = (last_ms or 0) // _SLOW_MS + 2
     if last_ms is not None and late <= min(steps, _MOST_STEPS):
@@ -482,6 +483,7 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             yield Circumstance(f"a further prompt after a cut in `{key}`", _both(cut, _further))
     if offer.course:
         yield Circumstance("a refusal and then a stop, each after the calls", _refused_and_stopped)
+        yield Circumstance("each call of the course twice", _twice)
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
     halt = _both(_in_second(), _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
@@ -640,6 +642,13 @@ def _one_by_one(draft: WorldDraft, _: int) -> None:
         calls = calls_of(reply.call)
         alone = [reply.model_copy(update={"call": dict([each]), "ids": []}) for each in calls]
         draft.replies += alone if len(alone) > 1 else [reply]
+
+
+def _twice(draft: WorldDraft, _: int) -> None:
+    """Make each call twice at once, with its own arguments: they may be those of one thing."""
+    for n, reply in enumerate(draft.replies):
+        calls = [dict([each]) for each in calls_of(reply.call) for _ in range(2)]
+        draft.replies[n] = reply.model_copy(update={"call": calls, "ids": []}) if calls else reply
 
 
 def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:

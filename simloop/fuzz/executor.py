@@ -283,14 +283,9 @@ class Ranges:
     """
 
     def __init__(
-        self,
-        runs: int | None,
-        seconds: float | None,
-        *,
-        most: int = sys.maxsize,
-        shrinks: bool = False,
-        store: Callable[[RangeResult], object] = lambda _: None,
-    ) -> None:
+        self, runs: int | None, seconds: float | None, *, most: int = sys.maxsize,
+        shrinks: bool = False, store: Callable[[RangeResult], object] = lambda _: None,
+    ) -> None:  # fmt: skip
         self._end = sys.maxsize if runs is None else runs + 1
         self._most, self._shrinks, self._store = most, shrinks, store
         self._left_s = inf if seconds is None else seconds

@@ -216,13 +216,9 @@ def main(given: str, parent: str) -> None:
 
 
 def _answered(
-    content: bytes,
-    *,
-    name: str = "",
-    alone: bool = False,
-    twice: bool = False,
+    content: bytes, *, name: str = "", alone: bool = False, twice: bool = False,
     isolates: bool | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return the failure of a scenario, or the digest of its run, which is isolated or not."""
     try:
         scenario = Scenario.model_validate_json(content)

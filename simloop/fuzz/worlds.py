@@ -88,12 +88,9 @@ def usual_weights(abilities: alphabet.Abilities) -> Weights:
 
 
 def _weights(
-    abilities: alphabet.Abilities,
-    on: frozenset[str],
-    contents: list[int],
-    ends: list[int],
+    abilities: alphabet.Abilities, on: frozenset[str], contents: list[int], ends: list[int],
     draw: Callable[[int], Sequence[int]],
-) -> Weights:
+) -> Weights:  # fmt: skip
     lacks = abilities.lacks
     if not abilities.has_engine:
         for place in _OF_WIRE if abilities.bounds_streams else _ENDLESS:

@@ -411,6 +411,14 @@ def test_a_failure_comes_before_each_reply_and_a_deadline_is_passed_by_slow_ones
     assert not few & {"a failure before each reply", "slow replies past the deadline"}
 
 
+def test_each_call_of_the_course_comes_twice_with_its_arguments() -> None:
+    offer = offered(native)
+    (twice,) = (e for e in of(native, GO, offer) if e.name == "each call of the course twice")
+    made, plain = world(twice, GO, offer).model, [*offer.course, offer.last]
+    for reply, own in zip(made, plain, strict=False):
+        assert [*calls_of(reply.call)] == [call for call in calls_of(own.call) for _ in range(2)]
+
+
 def test_only_limits_that_a_short_world_reaches_are_led_up_to() -> None:
     assert led_to(None) == {}
     assert {name.split()[-1] for name in led_to(Limits(max_steps=41, max_error_count=40))} == {
@@ -422,7 +430,8 @@ def test_only_limits_that_a_short_world_reaches_are_led_up_to() -> None:
 def test_only_tools_of_the_first_request_are_called_in_circumstances() -> None:
     offer = structs.replace(offered(native), first=("cancel",))
     plain = [calls_of(reply.call) for reply in offer.course]
-    called = {name for each in of(native, GO, offer) for reply in world(each, GO, offer, 0).model
+    made = (each for each in of(native, GO, offer) if each.name != "each call of the course twice")
+    called = {name for each in made for reply in world(each, GO, offer, 0).model
               for name, _ in calls_of(reply.call) if calls_of(reply.call) not in plain}  # fmt: skip
     assert "find" not in called
     assert "cancel" in called
