@@ -100,10 +100,11 @@ def test_the_report_can_be_json(cli: Cli, agent: str) -> None:
 
 @pytest.mark.slow
 def test_a_failure_that_needs_earlier_runs_is_not_marked_as_reproduced(
-    cli: Cli, tmp_path: Path
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "found"
-    shown = cli("fuzz", "--runs", "9", "--loop", "searching:remembers", "--out", str(folder))
+    monkeypatch.setattr("searching.COUNTER", tmp_path / "counter")
+    folder, loop = tmp_path / "found", "searching:counts_in_a_file"
+    shown = cli("fuzz", "--runs", "40", "--loop", loop, "--out", str(folder))
     assert "alone, in a new process, it does not fail: the loop keeps state" in shown.stdout
     text = (folder / "adjacent-results.simloop.yaml").read_text()
     assert "# alone, in a new process, it does not fail" in text

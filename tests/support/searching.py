@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -71,6 +72,23 @@ async def remembers(prompt: str, world: World) -> str:
     """Send a result without a call, from the third run of the process on."""
     _seen.append(prompt)
     stray = [ToolMessage("no-such-call", "x")] if len(_seen) > 2 else []
+    return (await world.model.reply([UserMessage(prompt), *stray])).message.text
+
+
+COUNTER = Path("counter")
+
+
+def number_of_run() -> int:
+    """Return the number of this run among those of all processes."""
+    with COUNTER.open("a") as file:
+        file.write("x")
+    return COUNTER.stat().st_size
+
+
+@plain
+async def counts_in_a_file(prompt: str, world: World) -> str:
+    """Send a result without a call in one run of 25."""
+    stray = [ToolMessage("no-such-call", "x")] if number_of_run() % 25 == 0 else []
     return (await world.model.reply([UserMessage(prompt), *stray])).message.text
 
 
