@@ -126,7 +126,8 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
-    if changed := sorted(name for name, _ in _written_here() - before):
+    changed = sorted(name for name, _ in _written_here() - before)
+    if changed and not (folder and folder.samefile(".")):
         note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
                    "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
     written = files.written if files else {}
@@ -139,8 +140,9 @@ def command(
 
 def _written_here() -> set[tuple[str, int]]:
     """Return the files of the working folder, with the times at which they were written."""
-    files = (each for each in Path.cwd().iterdir() if each.is_file())
-    return {(each.name, each.stat().st_mtime_ns) for each in files}
+    with suppress(OSError):  # one may be gone in the meantime
+        return {(each.name, each.stat().st_mtime_ns) for each in os.scandir() if each.is_file()}
+    return set()
 
 
 def _resume(

@@ -61,8 +61,10 @@ def test_files_that_runs_leave_in_the_working_folder_are_named(
     (tmp_path / "own_agent_that_notes.py").write_text(
         "async def agent(prompt, world):\n    open('notes.txt', 'a').close()\n    return 'Done.'\n"
     )
-    result = cli("fuzz", "--runs", "2", "--loop", "own_agent_that_notes:agent")
-    assert "the working folder has changed: notes.txt; each run finds what the" in result.stderr
+    search = "fuzz", "--runs", "2", "--loop", "own_agent_that_notes:agent"
+    named = "the working folder has changed: notes.txt; each run finds what the others have left"
+    assert named in cli(*search).stderr
+    assert "the working folder" not in cli(*search, "--out", ".").stderr
 
 
 @pytest.mark.slow

@@ -207,8 +207,9 @@ def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
     said = [request.system_prompt, *(one.text for one in request.messages)]
     newest = said[-1].strip()  # without what stands before it, such as a name or a command
     is_end = newest != "" and text.strip().endswith((f" {newest}", f"\n{newest}"))
-    unnamed = text.partition(": ")[2] or text
-    held = any(form in each for form in forms(text) | forms(unnamed) for each in said)
+    name, _, rest = text.partition(": ")
+    texts = forms(text) | (forms(rest) if rest and name.isalnum() else set())
+    held = any(form in each for form in texts for each in said)
     return is_end or held or (_PRIVATE.search(text) is not None and _has_masked(said, text))
 
 
