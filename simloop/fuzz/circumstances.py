@@ -602,7 +602,7 @@ def _many(keys: Mapping[str, Any], prompts: int = 12) -> Callable[[WorldDraft, i
             draft.replies += [*[Reply(call=calls)] * (number.bit_count() % 3), end]
         _summed(draft, keys, "Prompt 2.")
         numbers = range(2, prompts + 2)  # no more in a minute than a limit for users allows
-        more = [Then(say=f"Prompt {number}.", after="20s") for number in numbers]
+        more = [Then(say=f"Prompt {number}.", after="19s") for number in numbers]
         draft.keys["then"] = [*draft.get("then"), *more]
 
     return act
