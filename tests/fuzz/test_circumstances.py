@@ -267,7 +267,7 @@ def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
     late = found["many prompts, stopped in a summary"]
     assert (late.abort and late.abort.at, late.then[0]) == (
         20 * 10**9,
-        Then(say="Prompt 2.", after="20s"),
+        Then(say="Prompt 2.", after="19s"),
     )
     stopped = found["the second prompt is stopped"]
     assert (len(stopped.then), stopped.abort and stopped.abort.nth) == (2, 2)
