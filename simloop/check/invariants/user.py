@@ -267,14 +267,15 @@ class _Memory:
         self.prompts = set[str]()  # those before the newest
         self.is_first = False
         self.is_of_one = True  # user and session: this prompt and the one before
-        self.ended_ns = 0
+        self.began_ns = 0
         self.systems = set[str]()  # the system prompts of requests that prepare an answer
         self.current = set[str]()  # those of this run
         self.holding = set[str]()  # those of requests that have gone on with the conversation
         self.answering = ""  # that of the request for the newest answer
 
     def begin(self, entry: entries.Prompt) -> None:
-        prompt, is_late = entry.text, entry.at_ns - self.ended_ns > _IDLE_NS
+        prompt, is_late = entry.text, entry.at_ns - self.began_ns > _IDLE_NS
+        self.began_ns = entry.at_ns
         self.is_first, self.current, self.lack = True, set(), None
         self.prompts.add(self.newest)
         is_of_one = not self.newest or _speaker(self.newest) == _speaker(prompt)
@@ -283,7 +284,6 @@ class _Memory:
 
     def end(self, ended: entries.Ended) -> str:
         lack, was_completed, self.text = self.lack, self.completed, ended.text
-        self.ended_ns = ended.at_ns
         self.completed = ended.outcome is Outcome.COMPLETED
         if lack is not None and self.completed:
             # What a first prompt left may go with its failure.
