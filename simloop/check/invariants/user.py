@@ -276,6 +276,8 @@ class _Memory:
     def begin(self, entry: entries.Prompt) -> None:
         prompt, is_late = entry.text, entry.at_ns - self.began_ns > _IDLE_NS
         self.began_ns = entry.at_ns
+        if is_late:
+            self.kept, self.answered = None, False
         self.is_first, self.current, self.lack = True, set(), None
         self.prompts.add(self.newest)
         is_of_one = not self.newest or _speaker(self.newest) == _speaker(prompt)
