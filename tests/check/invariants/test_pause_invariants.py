@@ -153,6 +153,15 @@ def test_a_change_before_a_pause_is_not_made_again_before_the_model_is_asked(
     assert run.found(no_tools_run_again_after_a_pause, Subject()) == []
 
 
+def test_a_change_that_begins_each_run_is_none_after_a_pause() -> None:
+    run = asked().request([GO, CALLS, returned("a"), returned("b")]).replied("Done.")
+    for number in 1, 2:
+        run.add(ServiceRequest, number, "https://b.example", "POST", "/log", "{}", "")
+        run.add(ServiceReply, number, 201).ended(text="Done.").prompt("Next.")
+    subject = Subject(mutating={"https://b.example"})
+    assert run.found(no_tools_run_again_after_a_pause, subject) == []
+
+
 @pytest.mark.parametrize(
     ("run", "answer"),
     [

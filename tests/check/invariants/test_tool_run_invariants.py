@@ -294,10 +294,13 @@ def shop() -> Subject:
     return Subject(mutating={"https://shop.example"})
 
 
-def changing(arguments: str, method: str = "POST", calls: str = "a") -> Recording:
+def changing(
+    arguments: str, method: str = "POST", calls: str = "a", *, beside: bool = False
+) -> Recording:
     """A run with a request to a service for calls of an untraced tool."""
     schema = b'{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}'
-    run = Recording().prompt().request([GO])
+    run = Recording().prompt()
+    run = (run.request([UserMessage("Other.")]) if beside else run).request([GO])
     spec = (ToolSpec("look", "", Raw(schema)),)
     run.entries[-1] = structs.replace(run.entries[-1], tools=spec)
     for call_id in calls:
@@ -452,6 +455,7 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (tool_arguments_fit_the_schema, changing("{}"), shop()),
     (tool_arguments_fit_the_schema, changing('{"n":"17"}', "GET"), shop()),
     (tool_arguments_fit_the_schema, changing('{"n":"17"}', calls="ab"), shop()),
+    (tool_arguments_fit_the_schema, changing('{"n":"seventeen"}', beside=True), shop()),
     (tool_arguments_fit_the_schema, changing('{"n":"17"}'), Subject(mutating={"look"})),
     (changes_made_once, inner("{}", "{}").request([GO, said("", "a"), returned("a")],
      tools=["order"]).call("c", name="order").started("own-3"), PAYS),

@@ -181,11 +181,17 @@ def test_who_keeps_the_prompt_of_a_broken_run_keeps_what_it_changed(
         assert run.found(changes_kept_after_a_stop, Subject(mutating={"look"})) == []
 
 
-def test_each_of_several_people_has_a_conversation() -> None:
-    run = Recording().prompt("ann: Pay.").request([UserMessage("Pay.")])
-    run.call("a", name="pay").finish().add(entries.ToolResult, "a", "pay", "paid").stop()
-    run.ended(Outcome.ABORTED).prompt("ben: Pay.").request([UserMessage("Pay."), GO])
-    assert run.found(changes_kept_after_a_stop, Subject(mutating={"pay"})) == []
+@pytest.mark.parametrize(("person", "finds"), [("ben", 0), ("ann", 1)])
+def test_each_of_several_people_has_a_conversation(person: str, finds: int) -> None:
+    def paid(run: Recording, call_id: str, arguments: str) -> Recording:
+        run.call(call_id, arguments, name="pay").finish()
+        return run.add(entries.ToolResult, call_id, "pay", "paid")
+
+    run = paid(Recording().prompt("ann: Pay.").request([GO]), "a", "{}").ended(Outcome.FAILED)
+    run.prompt("ann: Next.").request([GO, said("", "a"), returned("a"), NEXT])
+    paid(run, "b", '{"n": 2}').stop().ended(Outcome.ABORTED).prompt(f"{person}: Last.")
+    run.request([GO, LAST])
+    assert len(run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))) == finds
 
 
 def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None:
@@ -222,6 +228,16 @@ def test_a_session_may_end_while_nobody_says_anything(seconds: int, finds: int) 
     run = asked().replied("Yes.").ended(text="Yes.").after(seconds).prompt("Next.")
     run.request([NEXT]).replied("No.")
     assert len(kept(run.ended(text="No."))) == finds
+
+
+@pytest.mark.parametrize(("seconds", "finds"), [(60, 1), (3_600, 0)])
+def test_a_session_that_has_ended_is_not_gone_on_with(seconds: int, finds: int) -> None:
+    yes = said("Yes.")
+    run = asked().replied("Yes.").ended(text="Yes.").prompt("Next.").request([GO, yes, NEXT])
+    run.replied("Yes.").ended(text="Yes.").after(seconds).prompt("Later.")
+    run.request([UserMessage("Later.")]).failed(400).ended(Outcome.FAILED).prompt("Last.")
+    run.request([LAST]).replied("No.")
+    assert bool(kept(run.ended(text="No."))) == bool(finds)
 
 
 def test_a_prompt_without_a_name_is_of_nobody_else() -> None:
