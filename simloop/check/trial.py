@@ -255,13 +255,9 @@ class Verdict(Struct):
 
 
 def trial(
-    plan: Plan,
-    rules: Rules | None = None,
-    until: Until = Until.END,
-    *,
-    seed: int | None = None,
-    watch: Callable[[Simulation], object] | None = None,
-) -> Verdict:
+    plan: Plan, rules: Rules | None = None, until: Until = Until.END,
+    *, seed: int | None = None, watch: Callable[[Simulation], object] | None = None,
+) -> Verdict:  # fmt: skip
     """Run a plan, judge the run, and return the verdict.
 
     `watch` gets the run before it begins. Raises ScenarioError if the run cannot begin, and lets

@@ -94,8 +94,7 @@ def command(
     declares = stated.model_dump_json(exclude_defaults=True, by_alias=True) if stated else ""
     settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate,
                                        breaches=provider == "any", declares=declares)  # fmt: skip
-    if budget_ns is None and runs is None:
-        budget_ns = _USUAL_BUDGET_NS
+    budget_ns = _USUAL_BUDGET_NS if budget_ns is None and runs is None else budget_ns
     before, sums = _written_here(), Sums(settings)
     files = journal = None
     if folder:
@@ -126,10 +125,8 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
-    changed = sorted(name for name, _ in _written_here() - before)
-    if changed and not (folder and folder.samefile(".")):
-        note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
-                   "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
+    if not (folder and folder.samefile(".")):
+        _name(sorted(name for name, _ in _written_here() - before))
     written = files.written if files else {}
     if output_format == "json":
         out(report_json(sums, written))
@@ -143,6 +140,12 @@ def _written_here() -> set[tuple[str, int]]:
     with suppress(OSError):  # one may be gone in the meantime
         return {(each.name, each.stat().st_mtime_ns) for each in os.scandir() if each.is_file()}
     return set()
+
+
+def _name(changed: list[str]) -> None:
+    if changed:
+        note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
+                   "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
 
 
 def _resume(

@@ -206,8 +206,8 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
         _WARM.add(settings)
         with captured(), suppress(Overdue), patience() as begins:
             for each in range(1, 5):  # imports what the agent imports late, for each fork
-                begins()  # worlds have lower seeds, and do not find what is left under random ids
-                trial(next(search.worlds(each))[0], UNJUDGED, seed=1_000 + each)
+                begins()
+                trial(next(search.worlds(each))[0], UNJUDGED)
     if due.first == 1:
         search.twin = None
     else:

@@ -384,6 +384,14 @@ def test_summaries_fail_also_amid_many_prompts() -> None:
         assert len(made.then) == 12
 
 
+def test_a_service_fails_once_and_for_good_before_the_first_calls_come_again() -> None:
+    base = GO.model_copy(update={"services": {"https://shop.example": [Route(get="/a", json=[])]}})
+    offer = offered(native)
+    again = [e for e in of(native, base, offer) if e.name.endswith("and the first calls again")]
+    routes = [world(each, base, offer).services["https://shop.example"][0] for each in again]
+    assert sorted(each.times for each in routes if isinstance(each.times, int)) == [1, 4]
+
+
 def test_more_prompts_come_than_most_agents_keep_turns_with_calls_that_have_no_period() -> None:
     offer = offered(native)
     (often,) = (e for e in of(native, GO, offer) if e.name == "more prompts than most agents keep")

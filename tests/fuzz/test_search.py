@@ -256,6 +256,25 @@ def test_what_an_agent_keeps_for_the_next_user_becomes_a_world_of_two_users() ->
     assert search.alone(alone, "adjacent-results") is None
 
 
+def test_what_a_later_world_leaves_counts_if_the_first_request_shows_it() -> None:
+    for loop, runs in ("searching:owes", [2]), ("searching:lags", []):
+        searching._seen.clear()
+        assert [each.run for each in Search(loop).left(1, 5)] == runs
+
+
+def test_what_a_loop_keeps_is_told_once_whoever_sees_it() -> None:
+    class Differing:
+        def answer(self) -> Any:
+            return 100, searching.WORLD
+
+    for known, names in ((), ["ReplayDiverged"]), (("ReplayDiverged",), []):
+        search = Search("searching:asks")
+        search.twin = Differing()  # type: ignore[assignment]
+        for name in known:
+            search.failures.add(Failure.named(name, "two runs differ"), searching.WORLD, 1)
+        assert [each.name for each in search.answer_elsewhere()] == names
+
+
 def test_an_object_that_keeps_something_is_searched_though_it_cannot_restart() -> None:
     searching._seen.clear()
     search = Search("searching:shares_made", seed=1)

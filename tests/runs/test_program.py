@@ -350,6 +350,17 @@ print(past.read_text())
 
 
 @pytest.mark.slow
+def test_a_program_whose_input_is_used_up_asks_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "try:\n    print(ask(input('> ')))\nexcept EOFError:\n    print()\n"
+    (tmp_path / "program.py").write_text(ASKS + text, "utf-8")
+    asked = {"input": [Line(say="Go.")], "then": ["a", "b", "c"]}
+    verdict = verify(SAID.model_copy(update=asked), loop="$ program.py")
+    assert (verdict.exit_code, len(verdict.result.requests if verdict.result else ())) == (0, 1)
+
+
 def test_a_user_types_on_the_standard_input_of_a_program(program: Any) -> None:
     scenario = SILENT.model_copy(update={"input": [Line(after="1m", say="Bob")]})
     code = """

@@ -143,6 +143,16 @@ async def owes(prompt: str, world: World) -> str:
 
 
 @plain
+async def lags(prompt: str, world: World) -> str:
+    """It looks at what failed before after its first request, as a tool would."""
+    try:
+        await asks(prompt, world)
+    except ModelCallFailed:
+        _seen.append(prompt)
+    return await asks(f"{prompt} {len(_seen)} calls have failed.", world)
+
+
+@plain
 async def keys(prompt: str, world: World) -> str:
     """It keeps what is said under a random id, as a store of sessions does."""
     talk = _talks.setdefault(uuid4().hex, [])
