@@ -170,9 +170,8 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
 @of_agents(
     "Before a retry, an agent waits as long as the Retry-After of the failure asks, and without "
     "one at most an hour.",
-    "BUGS.md C1, C3",
-    sees=[entries.Request],
-)
+    "BUGS.md C1, C3", sees=[entries.Request],
+)  # fmt: skip
 def retry_after_respected(subject: Subject, entry: Any) -> str:
     """A longer wait is a wait in the wrong unit, or a backoff without a cap.
 
@@ -203,9 +202,8 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
 
 @of_agents(
     "An agent makes at most two retries in a row without a wait.",
-    "BUGS.md C1, A11",
-    sees=[MainRequest],
-)
+    "BUGS.md C1, A11", sees=[MainRequest],
+)  # fmt: skip
 def repeated_retries_wait(subject: Subject) -> Watch:
     """Two immediate retries may help after a lost connection; three in a row do harm."""
     facts, at_once = subject.facts, Counter[int]()
@@ -224,9 +222,8 @@ def repeated_retries_wait(subject: Subject) -> Watch:
 
 @of_agents(
     "An agent that gives up does not wait before it does.",
-    "BUGS.md C1, C3",
-    sees=[entries.Request, entries.Sleep, entries.Ended],
-)
+    "BUGS.md C1, C3", sees=[entries.Request, entries.Sleep, entries.Ended],
+)  # fmt: skip
 def no_wait_before_giving_up(subject: Subject) -> Watch:
     """The wait before a retry that is not made helps nobody. A stop may come during a wait."""
     facts, wait = subject.facts, None
@@ -246,9 +243,8 @@ def no_wait_before_giving_up(subject: Subject) -> Watch:
 
 @of_agents(
     "An agent does not repeat a request that failed permanently.",
-    "BUGS.md C7, B15, C1",
-    sees=[entries.Request],
-)
+    "BUGS.md C7, B15, C1", sees=[entries.Request],
+)  # fmt: skip
 def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     """A bad request or a wrong key fails again, unless its words tell of a rate limit.
 
@@ -277,9 +273,8 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
 
 @of_agents(
     "A run of an agent does not fail by a mistake in its code, such as a KeyError.",
-    "BUGS.md D16, D17, D18",
-    sees=[entries.ToolResult, entries.Ended],
-)
+    "BUGS.md D16, D17, D18", sees=[entries.ToolResult, entries.Ended],
+)  # fmt: skip
 def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
     """A model may call a tool that does not exist, or write arguments that are no JSON.
 
@@ -420,10 +415,8 @@ def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
 @invariant(
     "Below the limits that it declares, an agent does not fail after a reply that calls its tools, "
     "over a summary that it asks for, or while the retry policy that it declares allows a retry.",
-    "BUGS.md C4, C6, E1, E6, E9",
-    sees=_SPENDING,
-    needs=[Need.AGENT, Need.LIMITS],
-)
+    "BUGS.md C4, C6, E1, E6, E9", sees=_SPENDING, needs=[Need.AGENT, Need.LIMITS],
+)  # fmt: skip
 def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     """A second run begins like the first: with no failure and no step.
 
@@ -595,9 +588,8 @@ def is_answer(reply: ReceivedReply) -> bool:
 
 @of_agents(
     "An agent without limits gives up after 25 useless replies in a row.",
-    "BUGS.md A1, A2, A7, A10, A13, A15, C1",
-    sees=[entries.Prompt, entries.Request],
-)
+    "BUGS.md A1, A2, A7, A10, A13, A15, C1", sees=[entries.Prompt, entries.Request],
+)  # fmt: skip
 def agent_stops_without_progress(subject: Subject) -> Watch:
     """The bound holds in the place of `max_steps` and `max_error_count`, if neither is declared."""
     facts, limits, failing = subject.facts, subject.limits or DeclaredLimits(), Counter[int]()
@@ -619,9 +611,8 @@ def agent_stops_without_progress(subject: Subject) -> Watch:
 
 @of_agents(
     "An agent does not block the event loop for a second or more.",
-    "asyncio, Running Blocking Code",
-    sees=[entries.LoopBlocked],
-)
+    "asyncio, Running Blocking Code", sees=[entries.LoopBlocked],
+)  # fmt: skip
 def event_loop_not_blocked(_: Subject, entry: entries.LoopBlocked) -> str:
     """While the loop is blocked, no other task runs, and no timeout or abort can end the call.
 
@@ -632,9 +623,8 @@ def event_loop_not_blocked(_: Subject, entry: entries.LoopBlocked) -> str:
 
 @of_agents(
     "No thread of an agent waits while it holds a lock that another thread waits for.",
-    "threading, Lock Objects",
-    sees=[entries.LockHeld],
-)
+    "threading, Lock Objects", sees=[entries.LockHeld],
+)  # fmt: skip
 def no_lock_held_while_waiting(_: Subject, entry: entries.LockHeld) -> str:
     """Work that is to be done side by side is then done one after the other."""
     held = f"the thread that held it waited at {entry.place}"
@@ -643,9 +633,8 @@ def no_lock_held_while_waiting(_: Subject, entry: entries.LockHeld) -> str:
 
 @of_agents(
     "If a task of an agent fails, some code looks at its exception.",
-    "asyncio, Detect never-retrieved exceptions",
-    sees=[entries.LeftBehind],
-)
+    "asyncio, Detect never-retrieved exceptions", sees=[entries.LeftBehind],
+)  # fmt: skip
 def no_failure_unseen(subject: Subject, entry: entries.LeftBehind) -> str:
     """The agent goes on without its work, and only a log tells of it. A stopped run may do so."""
     if entry.what != "exception" or subject.facts.stop is not None:
@@ -655,9 +644,8 @@ def no_failure_unseen(subject: Subject, entry: entries.LeftBehind) -> str:
 
 @of_agents(
     "A coroutine that an agent makes is awaited.",
-    "asyncio, Detect never-awaited coroutines",
-    sees=[entries.LeftBehind],
-)
+    "asyncio, Detect never-awaited coroutines", sees=[entries.LeftBehind],
+)  # fmt: skip
 def coroutines_awaited(_: Subject, entry: entries.LeftBehind) -> str:
     """Without `await`, its work is not done, and no exception tells of that."""
     if entry.what != "coroutine":

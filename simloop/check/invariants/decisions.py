@@ -91,9 +91,8 @@ def _messages(subject: Subject) -> Iterator[str]:
 
 @invariant(
     "A run is completed only if its last model call has returned a reply.",
-    "BUGS.md C6, C8, E8",
-    sees=[Ended],
-)
+    "BUGS.md C6, C8, E8", sees=[Ended],
+)  # fmt: skip
 def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
     """A failed call, a reply without a finish reason, or a run without a call completes nothing."""
 
@@ -111,9 +110,8 @@ def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
 
 @invariant(
     "A run is not completed if its last reply was cut off, filtered or broken.",
-    "BUGS.md C6, D12, E8",
-    sees=[Ended],
-)
+    "BUGS.md C6, D12, E8", sees=[Ended],
+)  # fmt: skip
 def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     """The finish reasons are length, content-filter, error, and words for a lost provider."""
     ended = "the reply to request {0.number} ended with {0.finish}".format
@@ -122,9 +120,8 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
 
 @invariant(
     "A run is not completed if its last reply calls tools: the model has not seen their results.",
-    "BUGS.md D13, D12",
-    sees=[Ended],
-)
+    "BUGS.md D13, D12", sees=[Ended],
+)  # fmt: skip
 def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
     """This holds for every finish reason. No model calls what a request does not offer."""
 
@@ -141,9 +138,8 @@ def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
 
 @invariant(
     "The text of a run is the text of its newest reply that has text.",
-    "BUGS.md E4, E8, C6",
-    sees=[Ended],
-)
+    "BUGS.md E4, E8, C6", sees=[Ended],
+)  # fmt: skip
 def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     """An agent may return its own text, but not an older reply or a part of a failed reply."""
     facts = subject.facts
@@ -175,9 +171,8 @@ def closed_by(course: Course) -> ReplyFacts | None:
 
 @invariant(
     "A complete answer of the model completes the run if no message is queued.",
-    "BUGS.md A3, E2",
-    sees=[signals.StepClosed],
-)
+    "BUGS.md A3, E2", sees=[signals.StepClosed],
+)  # fmt: skip
 def answers_complete_runs(subject: Subject, entry: Any) -> str:
     """The answer completes the run even if it reaches a limit."""
     reply, state = closed_by(subject.course), subject.course.run.state
@@ -192,9 +187,8 @@ def answers_complete_runs(subject: Subject, entry: Any) -> str:
 
 @invariant(
     "A reply that the content filter stops, or that ends with an error, ends the run as a failure.",
-    "BUGS.md D12, E8",
-    sees=[signals.StepClosed],
-)
+    "BUGS.md D12, E8", sees=[signals.StepClosed],
+)  # fmt: skip
 def broken_replies_end_runs(subject: Subject, _: Any) -> str:
     """Also one with calls, and also if a message is queued."""
     course = subject.course
@@ -235,9 +229,8 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
 
 @invariant(
     "A follow-up message is taken only when the run would otherwise end.",
-    "BUGS.md B12, D21",
-    sees=[signals.StepClosed],
-)
+    "BUGS.md B12, D21", sees=[signals.StepClosed],
+)  # fmt: skip
 def follow_ups_taken_at_run_end(subject: Subject, entry: Any) -> str:
     """It must not come between calls and their results, or while a message to steer by waits."""
     course = subject.course
@@ -253,9 +246,8 @@ def follow_ups_taken_at_run_end(subject: Subject, entry: Any) -> str:
 
 @invariant(
     "A counter that is declared to reset is zero after each complete reply.",
-    "BUGS.md E6",
-    sees=[signals.ModelReplied],
-)
+    "BUGS.md E6", sees=[signals.ModelReplied],
+)  # fmt: skip
 def counters_reset_after_reply(subject: Subject, _: Any) -> str:
     """The failures of one step do not count in the next one."""
     course = subject.course

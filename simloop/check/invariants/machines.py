@@ -21,9 +21,8 @@ _IN_VAIN = signals.ContextCompacted(shrunk=False)
 @invariant(
     "A useless reply counts as an error: a reply without text and calls, without the calls "
     "that it announces, or without an end.",
-    "BUGS.md A2, A11, A12, C6",
-    sees=[signals.StepClosed],
-)
+    "BUGS.md A2, A11, A12, C6", sees=[signals.StepClosed],
+)  # fmt: skip
 def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
     """Otherwise a model that sends empty replies keeps the loop running."""
     course = subject.course
@@ -56,9 +55,8 @@ def _why(reply: ReplyFacts) -> str:
 
 @invariant(
     "A limit ends a run only when it is reached, and the run names that limit.",
-    "BUGS.md E1, E8",
-    sees=[Finished],
-)
+    "BUGS.md E1, E8", sees=[Finished],
+)  # fmt: skip
 def limits_not_enforced_early(subject: Subject, _: Any) -> str:
     """The limit is exact: no attempt below it is refused."""
     course, run = subject.course, subject.course.run
@@ -91,9 +89,8 @@ def _unnamed(run: Run, subject: Subject, bounds: Mapping[str, Bound]) -> str:
 @invariant(
     "A failed call is retried while a retry is left, if the policy declares the failure retryable, "
     "and only then; a useful reply is not retried.",
-    "BUGS.md C4, C6, C7, C13, B15",
-    sees=[effects.Backoff, signals.ModelFailed],
-)
+    "BUGS.md C4, C6, C7, C13, B15", sees=[effects.Backoff, signals.ModelFailed],
+)  # fmt: skip
 def retries_match_policy(subject: Subject, entry: Any) -> str:
     """Other rules hold for overflows and aborts; another limit may end the run."""
     signal, state, reply = entry.signal, subject.course.run.state, closed_by(subject.course)
@@ -113,9 +110,8 @@ def retries_match_policy(subject: Subject, entry: Any) -> str:
 
 @invariant(
     "A run that ends because its model call was aborted has the outcome aborted.",
-    "BUGS.md C9, E8",
-    sees=[signals.ModelFailed],
-)
+    "BUGS.md C9, E8", sees=[signals.ModelFailed],
+)  # fmt: skip
 def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
     """An abort is no failure, whoever asked for it: the user, the provider or its SDK."""
     machine, state = subject.course.machine, subject.course.run.state
@@ -129,9 +125,8 @@ def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
 @invariant(
     "A compaction is tried only if the context exceeds its trigger; a forced one, only after "
     "a reply that was cut off or a request that was too long.",
-    "BUGS.md B2, B3, B8, C5",
-    sees=[effects.Compact],
-)
+    "BUGS.md B2, B3, B8, C5", sees=[effects.Compact],
+)  # fmt: skip
 def compactions_have_a_reason(subject: Subject, _: Any) -> str:
     """A context below its trigger stays unchanged."""
     course = subject.course
@@ -153,9 +148,8 @@ def _has_overflowed(course: Course) -> bool:
 
 @invariant(
     "A context that exceeds its trigger is compacted while an attempt is left.",
-    "BUGS.md B7, B9",
-    sees=[signals.ContextMeasured],
-)
+    "BUGS.md B7, B9", sees=[signals.ContextMeasured],
+)  # fmt: skip
 def full_contexts_compacted(subject: Subject, entry: Any) -> str:
     """The compaction comes before the next request, which a provider might refuse otherwise."""
     course = subject.course
@@ -169,9 +163,8 @@ def full_contexts_compacted(subject: Subject, entry: Any) -> str:
 @invariant(
     "A reply that was cut off, or a request that is too long, forces a compaction while an attempt "
     "is left.",
-    "BUGS.md A9, B1, B17",
-    sees=[signals.StepClosed, signals.ModelFailed],
-)
+    "BUGS.md A9, B1, B17", sees=[signals.StepClosed, signals.ModelFailed],
+)  # fmt: skip
 def overflows_force_compaction(subject: Subject, _: Any) -> str:
     """The model has no room for a whole reply, or the provider says so."""
     course = subject.course
@@ -185,9 +178,8 @@ def overflows_force_compaction(subject: Subject, _: Any) -> str:
 @invariant(
     "A compaction that does not make the context smaller ends the run if it was forced, or if no "
     "limit counts compactions.",
-    "BUGS.md B1, B5, B15, B18",
-    sees=[signals.ContextCompacted],
-)
+    "BUGS.md B1, B5, B15, B18", sees=[signals.ContextCompacted],
+)  # fmt: skip
 def useless_compaction_ends_run(subject: Subject, _: Any) -> str:
     """Say whether a run goes on: to a refusal of the same request, or to the same compaction."""
     course = subject.course
@@ -203,11 +195,9 @@ def useless_compaction_ends_run(subject: Subject, _: Any) -> str:
 @invariant(
     "A compaction that does not make the context smaller is not repeated before the next model "
     "call.",
-    "BUGS.md B1, B4, B5",
-    sees=[Prompt, signals.ContextCompacted, MainRequest],
-    needs=[Need.MACHINE],
-    begins=[signals.ContextCompacted],
-)
+    "BUGS.md B1, B4, B5", sees=[Prompt, signals.ContextCompacted, MainRequest],
+    needs=[Need.MACHINE], begins=[signals.ContextCompacted],
+)  # fmt: skip
 def useless_compaction_not_repeated(subject: Subject) -> Watch:  # noqa: ARG001 - see `Need`
     """The context is the same, so the second compaction would gain nothing either."""
     in_vain = False

@@ -89,11 +89,9 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
 @invariant(
     "A request that changes a service is not sent again after it failed with an unknown end, "
     "unless both have one Idempotency-Key.",
-    "BUGS.md C10, C13, D9",
-    sees=[Request, ServiceRequest, ServiceReply],
-    needs=[Need.AGENT, Need.MUTATING],
-    begins=[ServiceRequest],
-)
+    "BUGS.md C10, C13, D9", sees=[Request, ServiceRequest, ServiceReply], needs=[Need.AGENT,
+    Need.MUTATING], begins=[ServiceRequest],
+)  # fmt: skip
 def uncertain_changes_not_repeated(subject: Subject) -> Watch:
     """The service may have acted on the first one. Each call of the model may make a request."""
     sent: dict[int, ServiceRequest] = {}
@@ -138,10 +136,9 @@ def keys_used_once(_: Subject) -> Watch:
 
 @of_agents(
     "A change at a service has ended when the model is told the result of its call.",
-    "BUGS.md D4, D8",
-    sees=[Prompt, StopRequested, ServiceRequest, ServiceReply, MainRequest],
+    "BUGS.md D4, D8", sees=[Prompt, StopRequested, ServiceRequest, ServiceReply, MainRequest],
     begins=[ServiceRequest],
-)
+)  # fmt: skip
 def changes_ended_before_their_answers(subject: Subject) -> Watch:
     """Else the model asks for it again, beside the first one. One that takes too long may go on.
 
@@ -169,9 +166,8 @@ def changes_ended_before_their_answers(subject: Subject) -> Watch:
 
 @of_agents(
     "An argument is quoted where it is a part of an address.",
-    "CWE-74, Injection",
-    sees=[ServiceRequest],
-)
+    "CWE-74, Injection", sees=[ServiceRequest],
+)  # fmt: skip
 def arguments_quoted_in_paths(subject: Subject, entry: ServiceRequest) -> str:
     """A text with a question mark reaches another address. A model may also write whole ones."""
     calls = [call for reply in subject.facts.last_replies() for call in reply.calls]
@@ -208,9 +204,8 @@ def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceReq
 @of_agents(
     "No change is sent to a service, or made by a program, for a call of a reply that failed or "
     "was cut off.",
-    "BUGS.md D10, D11",
-    sees=[ServiceRequest, ProgramStarted],
-)
+    "BUGS.md D10, D11", sees=[ServiceRequest, ProgramStarted],
+)  # fmt: skip
 def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     """The arguments may be cut off too, and a retry would call the tool again.
 
@@ -230,9 +225,8 @@ def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | Prog
 @of_agents(
     "A change of a database is committed before its connection is closed, and before the prompt "
     "ends.",
-    "sqlite3, Transaction control",
-    sees=[LeftBehind],
-)
+    "sqlite3, Transaction control", sees=[LeftBehind],
+)  # fmt: skip
 def changes_committed(subject: Subject, entry: LeftBehind) -> str:
     """A change that is not wanted is rolled back, or an exception passes the close."""
     lost = f"{entry.name} of a database are left without a commit at {entry.place}"
@@ -241,9 +235,8 @@ def changes_committed(subject: Subject, entry: LeftBehind) -> str:
 
 @of_agents(
     "A quotation mark in an argument does not break the SQL of a tool.",
-    "OWASP, SQL Injection",
-    sees=[MainRequest],
-)
+    "OWASP, SQL Injection", sees=[MainRequest],
+)  # fmt: skip
 def no_sql_of_arguments(subject: Subject, entry: Any) -> str:
     """The tool puts the text into its SQL. A model that writes SQL itself makes other mistakes."""
     calls = [call for message in subject.facts.added for call in calls_of(message)]
@@ -276,10 +269,8 @@ def _made(request: ServiceRequest, given: str) -> tuple[tuple[str, str, str], st
 @of_agents(
     "An agent waits as long as a service asks before it sends a request again, and before a third "
     "retry in any case, and makes no ten retries in a row within a second each.",
-    "BUGS.md A11, C1, C3",
-    sees=[Request, ServiceRequest, ServiceReply],
-    begins=[ServiceRequest],
-)
+    "BUGS.md A11, C1, C3", sees=[Request, ServiceRequest, ServiceReply], begins=[ServiceRequest],
+)  # fmt: skip
 def services_not_pressed(subject: Subject) -> Watch:
     """Only within the work for one call: the model may ask again at once.
 
@@ -324,10 +315,9 @@ def services_not_pressed(subject: Subject) -> Watch:
 
 @of_agents(
     "A program does not go on after the model is told that it took too long, or after a stop.",
-    "BUGS.md C9, D4, D8",
-    sees=[Prompt, StopRequested, ProgramStarted, ProgramEnded, MainRequest, LeftBehind],
-    begins=[ProgramStarted],
-)
+    "BUGS.md C9, D4, D8", sees=[Prompt, StopRequested, ProgramStarted, ProgramEnded, MainRequest,
+    LeftBehind], begins=[ProgramStarted],
+)  # fmt: skip
 def slow_programs_ended(subject: Subject) -> Watch:
     """The model may start it again, beside the first one. A program in the background may go on."""
     running: dict[int, ProgramStarted] = {}
@@ -359,10 +349,9 @@ def slow_programs_ended(subject: Subject) -> Watch:
 
 @of_agents(
     "The model is told of a program or a service that fails and says nothing of it itself.",
-    "BUGS.md D8, D16",
-    sees=[Prompt, Queued, StopRequested, ProgramOutput, *_WORK, MainRequest],
+    "BUGS.md D8, D16", sees=[Prompt, Queued, StopRequested, ProgramOutput, *_WORK, MainRequest],
     begins=[ProgramStarted, ServiceReply],
-)
+)  # fmt: skip
 def failed_programs_told(subject: Subject) -> Watch:
     """A result that is what the program has printed, and no more, looks like that of a success.
 
@@ -417,10 +406,8 @@ def failed_programs_told(subject: Subject) -> Watch:
 
 @of_agents(
     "The model is told of an agent, called as a tool, whose last reply failed or was cut off.",
-    "BUGS.md C6, D12, E8",
-    sees=[ToolCall, MainRequest],
-    begins=[ToolCall],
-)
+    "BUGS.md C6, D12, E8", sees=[ToolCall, MainRequest], begins=[ToolCall],
+)  # fmt: skip
 def failed_agents_told(subject: Subject) -> Watch:
     """An agent is called as a tool if its requests have an argument of an open call.
 
@@ -474,10 +461,8 @@ def _hides(result: str, reply: ReceivedReply, sent: SentRequest, call: Called) -
 
 @of_agents(
     "The failure of a program is not remembered as the result of a call.",
-    "BUGS.md D8",
-    sees=[Prompt, ProgramStarted, ProgramEnded, MainRequest],
-    begins=[ProgramStarted],
-)
+    "BUGS.md D8", sees=[Prompt, ProgramStarted, ProgramEnded, MainRequest], begins=[ProgramStarted],
+)  # fmt: skip
 def failures_not_remembered(subject: Subject) -> Watch:
     """If the model calls the tool again, the program runs again: it may succeed by now."""
     told: dict[tuple[str, str], str] = {}
@@ -506,11 +491,9 @@ def failures_not_remembered(subject: Subject) -> Watch:
 @invariant(
     "A tool of an agent, its programs and its requests take no longer than the timeout that the "
     "agent declares.",
-    "BUGS.md B3, D8",
-    sees=[Prompt, ToolStarted, ToolResult, *_WORK, MainRequest, Ended],
-    needs=[Need.AGENT, Need.TOOL_TIMEOUT],
-    begins=[ToolStarted, ProgramStarted, ServiceRequest],
-)
+    "BUGS.md B3, D8", sees=[Prompt, ToolStarted, ToolResult, *_WORK, MainRequest, Ended],
+    needs=[Need.AGENT, Need.TOOL_TIMEOUT], begins=[ToolStarted, ProgramStarted, ServiceRequest],
+)  # fmt: skip
 def tools_broken_off_in_time(subject: Subject) -> Watch:
     """The call is answered by then, even where the tool goes on; it may take a moment to end.
 

@@ -58,9 +58,8 @@ def _broken(subject: Subject, *whys: str) -> str:
 
 @invariant(
     "Every call has exactly one result before the next request is sent.",
-    "BUGS.md D1, D2, D3, D4, D8, D16",
-    sees=[Break],
-)
+    "BUGS.md D1, D2, D3, D4, D8, D16", sees=[Break],
+)  # fmt: skip
 def answered_calls(subject: Subject, _: Any) -> str:
     """This includes calls that failed, timed out or were stopped."""
     return _broken(subject, NO_RESULT, MORE_RESULTS)
@@ -68,9 +67,8 @@ def answered_calls(subject: Subject, _: Any) -> str:
 
 @invariant(
     "Every request is one that the provider accepts.",
-    "BUGS.md D1, D2, D3, D4, D8, D16",
-    sees=[entries.RequestRefused],
-)
+    "BUGS.md D1, D2, D3, D4, D8, D16", sees=[entries.RequestRefused],
+)  # fmt: skip
 def accepted_requests(_: Subject, entry: Any) -> str:
     """A provider refuses, for instance, a call without a result, and names the message."""
     return f"{entry.endpoint} is answered with status {entry.status}: {entry.text}"
@@ -84,9 +82,8 @@ def unique_call_ids(subject: Subject, _: Any) -> str:
 
 @invariant(
     "A result follows the message with its call; only other results may stand between them.",
-    "BUGS.md D2, D5, D6, D22",
-    sees=[Break],
-)
+    "BUGS.md D2, D5, D6, D22", sees=[Break],
+)  # fmt: skip
 def adjacent_results(subject: Subject, _: Any) -> str:
     """A provider refuses a result whose call is missing or stands elsewhere."""
     return _broken(subject, NOT_BEHIND, NOT_CALLED)
@@ -94,9 +91,8 @@ def adjacent_results(subject: Subject, _: Any) -> str:
 
 @invariant(
     "The results of a reply are sent in the order of its calls.",
-    "BUGS.md D21",
-    sees=[entries.Request],
-)
+    "BUGS.md D21", sees=[entries.Request],
+)  # fmt: skip
 def results_in_call_order(subject: Subject, entry: Any) -> str:
     """The order in which the tools ended does not matter, nor where stopped ones are answered."""
     facts = subject.facts
@@ -123,9 +119,8 @@ def results_in_call_order(subject: Subject, entry: Any) -> str:
 
 @invariant(
     "The last message of a request is a user message, a tool result or a summary.",
-    "BUGS.md A3, B13",
-    sees=[entries.Request],
-)
+    "BUGS.md A3, B13", sees=[entries.Request],
+)  # fmt: skip
 def last_message_role(subject: Subject, entry: Any) -> str:
     """After its own reply, a model has no message to answer."""
     sent = subject.facts.sent
@@ -268,9 +263,8 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
 @of_agents(
     "A request that offers tools has the system prompt that the one before it has, and a retry "
     "offers the tools that the failed request offers.",
-    "BUGS.md B10, B12",
-    sees=[MainRequest],
-)
+    "BUGS.md B10, B12", sees=[MainRequest],
+)  # fmt: skip
 def prompt_and_tools_kept(subject: Subject) -> Watch:
     """A compaction may drop the first message, which is the system prompt, and so may a retry."""
     facts, offering = subject.facts, dict[int, SentRequest]()  # the newest of each conversation
@@ -298,9 +292,8 @@ def _is_cut(before: SentRequest, prompt: str) -> bool:
 @of_agents(
     "A history is not replaced by the words of a failed model call, or by a summary that is empty "
     "or cut off.",
-    "BUGS.md B1, B10, B18; pi #7048",
-    sees=[entries.Prompt, entries.Queued, entries.Request],
-)
+    "BUGS.md B1, B10, B18; pi #7048", sees=[entries.Prompt, entries.Queued, entries.Request],
+)  # fmt: skip
 def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     """A request for a summary offers no tools, and stands between two that do.
 
@@ -354,9 +347,8 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
 @of_agents(
     "What a summary takes the place of is in the request for it: the words of the user, and the "
     "summary before.",
-    "BUGS.md B9, B10",
-    sees=[entries.Prompt, entries.Queued, entries.Ended, entries.Request],
-)
+    "BUGS.md B9, B10", sees=[entries.Prompt, entries.Queued, entries.Ended, entries.Request],
+)  # fmt: skip
 def summaries_lose_nothing(subject: Subject) -> Watch:
     """A message may also stand beside the summary. Long ones may be cut.
 
@@ -405,9 +397,8 @@ def _words_in(request: SentRequest) -> str:
 @invariant(
     "If a tool of a reply has run, the next request contains the reply, with its text and its "
     "calls unchanged.",
-    "BUGS.md C10, C13, D9, D13",
-    sees=[entries.ToolStarted, entries.Ended, MainRequest],
-)
+    "BUGS.md C10, C13, D9, D13", sees=[entries.ToolStarted, entries.Ended, MainRequest],
+)  # fmt: skip
 def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know that its tools ran, and calls them again.
 
@@ -543,10 +534,9 @@ def no_failed_replies_in_context(subject: Subject) -> Watch:
 @invariant(
     "The context contains no reply whose stream has not ended, or has ended without a finish "
     "reason.",
-    "BUGS.md C6, D6",
-    sees=(entries.StreamCut, *_SEEN),
-    begins=(entries.StreamCut, entries.Request, *_STOPS),
-)
+    "BUGS.md C6, D6", sees=(entries.StreamCut, *_SEEN), begins=(entries.StreamCut, entries.Request,
+    *_STOPS),
+)  # fmt: skip
 def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     """The model has not completed such a reply."""
     return _told(subject, lambda reply: reply.fault is None and reply.finish is None)
@@ -554,9 +544,8 @@ def no_incomplete_replies_in_context(subject: Subject) -> Watch:
 
 @of_agents(
     "A request contains each message of the conversation at most once.",
-    "BUGS.md B6, C13, D22",
-    sees=[entries.Prompt, entries.Queued, entries.Request],
-)
+    "BUGS.md B6, C13, D22", sees=[entries.Prompt, entries.Queued, entries.Request],
+)  # fmt: skip
 def no_duplicate_messages(subject: Subject) -> Watch:
     """Messages that were said several times with the same words may occur as often."""
     facts = subject.facts
@@ -614,9 +603,8 @@ def one_system_prompt(subject: Subject, entry: Any) -> str:
 @of_agents(
     "A reply in the context contains the text of one model reply, without the text of an "
     "earlier one.",
-    "BUGS.md C13, D6",
-    sees=[MainRequest],
-)
+    "BUGS.md C13, D6", sees=[MainRequest],
+)  # fmt: skip
 def no_merged_replies(subject: Subject) -> Watch:
     """An agent must clear the collected text before it reads the next stream.
 

@@ -72,11 +72,9 @@ def tool_runs_at_most_once(subject: Subject) -> Watch:
 
 @invariant(
     "A tool that is declared to change the world runs once for each call of it.",
-    "BUGS.md C10, C13, D14; agno #10366",
-    sees=[Prompt, ToolCall, ToolStarted, ToolResult, ProgramStarted, MainRequest],
-    needs=[Need.AGENT, Need.MUTATING],
-    begins=[ToolCall],
-)
+    "BUGS.md C10, C13, D14; agno #10366", sees=[Prompt, ToolCall, ToolStarted, ToolResult,
+    ProgramStarted, MainRequest], needs=[Need.AGENT, Need.MUTATING], begins=[ToolCall],
+)  # fmt: skip
 def changes_made_once(subject: Subject) -> Watch:
     """A failed or slow try may have changed the world: only the model may ask for another.
 
@@ -156,9 +154,8 @@ def _bare(text: str) -> str:
 
 @invariant(
     "A tool runs only for a call of the model, with the name and the arguments of the call.",
-    "BUGS.md D9, D11, D14",
-    sees=[ToolCall, CallRenamed, ToolStarted],
-)
+    "BUGS.md D9, D11, D14", sees=[ToolCall, CallRenamed, ToolStarted],
+)  # fmt: skip
 def only_called_tools_run(subject: Subject) -> Watch:
     """Hooks and converting loops may change the arguments, and an agent may change the ids.
 
@@ -213,9 +210,8 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
 
 @of_agents(
     "A tool of an agent runs only with arguments that its schema allows.",
-    "BUGS.md A9, A10, D11",
-    sees=[ToolStarted, ServiceRequest],
-)
+    "BUGS.md A9, A10, D11", sees=[ToolStarted, ServiceRequest],
+)  # fmt: skip
 def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
     """The schema is that in the newest request. An agent reports other arguments to the model.
 
@@ -304,10 +300,9 @@ class _Run:
 
 @of_agents(
     "A tool that has run does not run again because the agent starts its conversation again.",
-    "BUGS.md C10, C13, D14",
-    sees=[Prompt, ToolStarted, ToolResult, MainRequest],
+    "BUGS.md C10, C13, D14", sees=[Prompt, ToolStarted, ToolResult, MainRequest],
     begins=[ToolStarted, MainRequest],
-)
+)  # fmt: skip
 def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
     """An agent that starts its run again after an error may pay twice.
 
@@ -381,10 +376,9 @@ def _again(runs: Iterable[_Run], call: ToolCalled, asked: SentRequest) -> str:
 
 @of_agents(
     "The model is told of a tool that fails.",
-    "BUGS.md D8, D16; openai-agents #2013",
-    sees=[Prompt, Queued, StopRequested, ToolStarted, ToolResult, MainRequest],
-    begins=[ToolStarted],
-)
+    "BUGS.md D8, D16; openai-agents #2013", sees=[Prompt, Queued, StopRequested, ToolStarted,
+    ToolResult, MainRequest], begins=[ToolStarted],
+)  # fmt: skip
 def failures_told(subject: Subject) -> Watch:
     """An agent has its own words for it; a result without any word of a failure tells of none.
 
@@ -468,10 +462,9 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
 
 @invariant(
     "The end of one tool does not cancel another tool of the same reply.",
-    "BUGS.md D3, D4, D15",
-    sees=[Prompt, StopRequested, Queued, ToolStarted, ToolResult, MainRequest],
-    begins=[StopRequested, Queued, ToolStarted, ToolResult],
-)
+    "BUGS.md D3, D4, D15", sees=[Prompt, StopRequested, Queued, ToolStarted, ToolResult,
+    MainRequest], begins=[StopRequested, Queued, ToolStarted, ToolResult],
+)  # fmt: skip
 def no_tool_cancelled_by_another(subject: Subject) -> Watch:
     """The times show it: the request follows when the other tool ends, after a few seconds.
 
@@ -556,10 +549,9 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
 
 @of_agents(
     "An agent does not send the result of one call as that of another.",
-    "BUGS.md D14; langgraph #6533",
-    sees=[Prompt, ToolStarted, ToolResult, MainRequest],
+    "BUGS.md D14; langgraph #6533", sees=[Prompt, ToolStarted, ToolResult, MainRequest],
     begins=[ToolStarted],
-)
+)  # fmt: skip
 def results_not_crossed(subject: Subject) -> Watch:
     """The whole text of another result in the place of the own one is no other wording of it.
 
@@ -589,9 +581,8 @@ def results_not_crossed(subject: Subject) -> Watch:
 
 @of_agents(
     "Two calls of a reply do not have each other's results.",
-    "BUGS.md D14; langgraph #6533",
-    sees=[Prompt, MainRequest],
-)
+    "BUGS.md D14; langgraph #6533", sees=[Prompt, MainRequest],
+)  # fmt: skip
 def no_results_exchanged(subject: Subject) -> Watch:
     """Each has the result that the other one has alone. simloop need not see the tools run."""
     alone: dict[tuple[str, str], str] = {}
@@ -698,9 +689,8 @@ def _is_part(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 @invariant(
     "No tool runs for a call of a reply that failed or was cut off.",
-    "BUGS.md D10, D11",
-    sees=[ToolStarted, MainRequest],
-)
+    "BUGS.md D10, D11", sees=[ToolStarted, MainRequest],
+)  # fmt: skip
 def no_tools_for_broken_replies(subject: Subject, entry: Any) -> str:
     """The arguments may be cut off too, and a retry would call the tool again.
 
@@ -728,9 +718,8 @@ def no_tools_for_broken_replies(subject: Subject, entry: Any) -> str:
 
 @invariant(
     "A tool runs only if the request before its call offered the tool.",
-    "BUGS.md D9, A5",
-    sees=[ToolStarted],
-)
+    "BUGS.md D9, A5", sees=[ToolStarted],
+)  # fmt: skip
 def only_offered_tools_run(subject: Subject, entry: ToolStarted) -> str:
     """An agent whose requests offer no tools may describe them elsewhere, and is not judged."""
     facts = subject.facts

@@ -149,9 +149,8 @@ def _out_of_order(text: str, passed: str) -> str:
 @of_agents(
     "An agent that keeps its conversation, as an instance of a class does, keeps it after every "
     "run, with the answer to the prompt before.",
-    "BUGS.md E4, E9",
-    sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
-)
+    "BUGS.md E4, E9", sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
+)  # fmt: skip
 def conversation_kept_between_prompts(subject: Subject) -> Watch:
     """A function may also begin anew with every prompt, and any agent after a failure.
 
@@ -399,9 +398,8 @@ def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
 
 @of_agents(
     "An agent that drops a part of its conversation drops the oldest one.",
-    "BUGS.md E4, E9",
-    sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
-)
+    "BUGS.md E4, E9", sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
+)  # fmt: skip
 def oldest_prompts_dropped(subject: Subject) -> Watch:
     """Only the prompts of runs that were completed are judged, and no request for a summary.
 
@@ -433,9 +431,8 @@ def oldest_prompts_dropped(subject: Subject) -> Watch:
 
 @of_agents(
     "An answer that the model has continued reaches the user whole.",
-    "BUGS.md C6, E8",
-    sees=[entries.Prompt, MainRequest, entries.Ended],
-)
+    "BUGS.md C6, E8", sees=[entries.Prompt, MainRequest, entries.Ended],
+)  # fmt: skip
 def continued_answers_are_whole(subject: Subject) -> Watch:
     """An agent may also ask for a shorter answer, which replaces the one that was cut off."""
     facts, parts = subject.facts, list[str]()
@@ -524,9 +521,8 @@ def _is_of_others(facts: Facts, entry: entries.Request) -> bool:
 
 @invariant(
     "A stopped run ends within the grace period for cleanup code.",
-    "BUGS.md C9, D4",
-    sees=[entries.Ended],
-)
+    "BUGS.md C9, D4", sees=[entries.Ended],
+)  # fmt: skip
 def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
     """A tool of the scenario may state a time by which it outlives its cancellation."""
     stop = subject.facts.stop
@@ -540,9 +536,8 @@ def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
 
 @invariant(
     "A stopped run has the outcome that belongs to the stop, and no other run has such an outcome.",
-    "BUGS.md C9, D9",
-    sees=[entries.Ended],
-)
+    "BUGS.md C9, D9", sees=[entries.Ended],
+)  # fmt: skip
 def outcome_matches_stop(subject: Subject, entry: Any) -> str:
     """The outcome of an abort is aborted; that of the time limit is timed-out.
 
