@@ -45,10 +45,9 @@ _PATIENT = HookIsolation(timeout_ms=86_400_000)
 _CALL = messages.ToolCall("call-1", "read_file", '{"path": "README.md"}')
 _RESULT, _ASKS = messages.ToolResult("# Hello"), messages.FinishReason.TOOL_CALLS
 _STEP = (
-    messages.UserMessage("Read it."),
-    messages.AssistantMessage("", (_CALL,)),
+    messages.UserMessage("Read it."), messages.AssistantMessage("", (_CALL,)),
     messages.ToolMessage("call-1", _RESULT.text),
-)
+)  # fmt: skip
 _TOOLS = {"read_file": Tool(lambda path: path, name="read_file")}
 _MAKERS: tuple[Callable[[], HookInput], ...] = (
     lambda: hook_points.BeforeLLMCall(1, _STEP * 10, "You help.", _TOOLS),

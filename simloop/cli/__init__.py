@@ -78,14 +78,13 @@ class Verbs(click.Group):
 
 
 @click.group(
-    cls=Verbs,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 all is well, 1 an expectation or check failed, 2 wrong usage or a bad "
     "file, 3 simloop itself is wrong, 130 interrupted. NO_COLOR and FORCE_COLOR switch colour off "
     "and on. For tab completion, put this into the start file of your shell: "
     'eval "$(_SIMLOOP_COMPLETE=bash_source simloop)"; with zsh write zsh_source, and with fish '
     "write: _SIMLOOP_COMPLETE=fish_source simloop | source",
-)
+)  # fmt: skip
 @click.version_option(__version__, message="simloop %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:

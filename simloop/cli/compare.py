@@ -86,14 +86,12 @@ class Row(Struct, frozen=True):
     def of(cls, loop: str, verdict: Verdict) -> Self:
         cannot, exit_code = verdict.cannot, 0 if verdict.cannot else verdict.exit_code
         facts = {
-            "loop": loop,
-            "status": report.status_for(exit_code, cannot=bool(cannot)),
-            **_course(None if cannot else verdict.trace),
-            "cannot": cannot or None,
+            "loop": loop, "status": report.status_for(exit_code, cannot=bool(cannot)),
+            **_course(None if cannot else verdict.trace), "cannot": cannot or None,
             "failures": report.failures_of(() if cannot else verdict.mismatches),
             "errors": report.errors_of(verdict.errors),
             "reproduce": None if cannot else _reproduce(verdict),
-        }
+        }  # fmt: skip
         if cannot:
             return cls(facts)
         ended_by = verdict.worst or verdict.ended_by
@@ -125,13 +123,11 @@ class Row(Struct, frozen=True):
         earlier = facts["outcomes"][:-1] if facts["outcome"] else facts["outcomes"]
         calls, summaries = facts["model_calls"], facts["summaries"]
         return (
-            terminal.plain(self.loop),
-            ", ".join((*earlier, self.ending)),
+            terminal.plain(self.loop), ", ".join((*earlier, self.ending)),
             "-" if calls is None else f"{calls}+{summaries}" if summaries else str(calls),
             "-" if facts["tool_runs"] is None else str(facts["tool_runs"]),
-            "-" if ns is None else format_duration(ns),
-            terminal.plain(facts["text"] or "") or "-",
-        )
+            "-" if ns is None else format_duration(ns), terminal.plain(facts["text"] or "") or "-",
+        )  # fmt: skip
 
     def below(self) -> Iterator[str]:
         findings = [line for each in self.findings for line in each.split("\n")]

@@ -345,12 +345,11 @@ class Abilities(NamedTuple):
         if machine is None:
             limits = loop.declared_limits or DeclaredLimits()
             return cls(
-                frozenset(loop.unsupported),
-                has_engine=False,
+                frozenset(loop.unsupported), has_engine=False,
                 bounds_streams=not _takes_world(loop.declares),
                 ends=max(limits.max_steps, limits.max_error_count) < inf,
                 limits=loop.declared_limits and limits.or_usual,
-            )
+            )  # fmt: skip
         bounded = "max_steps" in machine.bounds or "max_rounds" in machine.bounds
         endless = bool(getattr(machine, "endless", "")) or not bounded
         return cls(frozenset(loop.unsupported), ends=not endless)

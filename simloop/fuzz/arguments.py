@@ -44,26 +44,37 @@ PLAIN_TEXTS = ("some {0}", "{1}1", "2026-03-01", "1", "{1}1")
 """The forms of a plain text, with the name of its argument, or with the letters of the name.
 
 An agent that says no more than `string` in its schema may still refuse a blank, or want a date. The
-last form stays where none helps.
+words of a prompt come before the last form, which stays where none helps.
 """
+WORDS, MOST_WORDS = "the words", 3
+"""The key of words of prompts, and of examples from descriptions, among the known values."""
 _EXAMPLE = re.compile(
-    r"(?:such as|e\.g\.,?|example,?|example:) (?:[\"'`]([^\"'`]+)|(\S*\d\S*[^\s.,;)]))"
+    r"(?:such as|[Ee]\.g\.,?|[Ee]xample,?|[Ee]xample:) "
+    r"(?:[\"'`]([^\"'`]+)|(\S*\d\S*[^\s.,;)]|[A-Z]\w+))"
 ).search
-"""The example of a value in the description of an argument: in quotes, or a word with a digit."""
+
+
+def example(description: Any) -> str:
+    """Return the example in a description: in quotes, a name, or a word with a digit."""
+    found = _EXAMPLE(str(description)[:_LONG])
+    return (found[1] or found[2]) if found else ""
 
 
 class Arguments:
     """The arguments of one tool. `known` has values by the names of arguments, the newest last.
 
-    `form` is the number of one of `PLAIN_TEXTS`. `plain` is a valid object if one was found,
-    `edges` are further valid ones, and `broken` are objects that the schema refuses: by turns a key
-    is missing, has a value of another type, or has one beyond its bounds.
+    `form` is the number of one of `PLAIN_TEXTS` and the known words. `plain` is a valid object if
+    one was found, `edges` are further valid ones, and `broken` are objects that the schema refuses:
+    by turns a key is missing, has a value of another type, or has one beyond its bounds.
     """
 
     def __init__(
         self, schema: Any, known: Mapping[str, Iterable[Any]] | None = None, form: int = 0
     ) -> None:
-        self._root, self._known, self._left, self._form = schema, known or {}, _RESOLVED, form
+        self._root, self._known, self._left = schema, known or {}, _RESOLVED
+        *forms, last = PLAIN_TEXTS
+        forms += islice(self._known.get(WORDS, ()), MOST_WORDS)
+        self._form = (*forms, *[last] * (form + 1))[form]
         try:
             self._validator: Any = validator_of(canonical_json(schema), "tool")
         except (ScenarioError, ValueError, RecursionError):  # the agent judges its values
@@ -242,20 +253,20 @@ def _kinds(schema: Schema) -> set[str]:
     return {"array"} if "items" in schema else {"string"}
 
 
-def _scalars(schema: Schema, name: str, kinds: set[str], form: int) -> Iterator[Any]:
+def _scalars(schema: Schema, name: str, kinds: set[str], form: str) -> Iterator[Any]:
     if "string" in kinds:
         least, most = _size(schema, "minLength") or 0, _size(schema, "maxLength")
         if (named := schema.get("format")) in [*_FORMATS]:
             yield _FORMATS[named]
         if isinstance(pattern := schema.get("pattern"), str):
             yield from (text_of_pattern(pattern, repeats) for repeats in (1, least))
-        if not form:  # there is no hint that the agent has refused
+        if form == PLAIN_TEXTS[0]:  # there is no hint that the agent has refused
             yield from (each for each in _get(schema, "examples", list) if isinstance(each, str))
-            if found := _EXAMPLE(str(schema.get("description", ""))[:_LONG]):
-                yield found[1] or found[2]
+            if found := example(schema.get("description")):
+                yield found
             yield from (_FORMATS[each] for end, each in _NAMED.items() if name.endswith(end))
-        letters = "".join(filter(str.isalnum, name[:60]))
-        text = PLAIN_TEXTS[form].format(name[:60] or "text", letters or "text")
+        letters = "".join(filter(str.isalnum, name[:60])) or "text"
+        text = form.replace("{0}", name[:60] or "text").replace("{1}", letters)
         yield text.ljust(least, "x")[:most]
     if kinds & {"integer", "number"}:
         yield from _numbers(schema)

@@ -37,6 +37,8 @@ _OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
 FURTHER, _LAST = "And then?", "And at last?"
 _STORM = 16
 _MOST_STEPS = 40
+_REFUSAL = {"status": 422, "times": 1}
+_CHANGING = ("post", "put", "patch", "delete")
 _SLOW_MS = 40_000  # the time until a reply of which an agent is patient
 
 
@@ -527,6 +529,12 @@ def _again(draft: WorldDraft, _: int) -> None:
     draft.insert(1, draft.reply(0))
 
 
+def _all_again(draft: WorldDraft, _: int) -> None:
+    """Let the model do in a second run what it has done in the first one."""
+    draft.replies += [draft.reply(len(draft.replies)), *map(draft.reply, range(len(draft.replies)))]
+    draft.keys["then"] = _then(draft, "Do it again.")
+
+
 def _both(*acts: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], object]:
     return lambda draft, place: [each(draft, place) for each in acts]
 
@@ -671,15 +679,16 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         ]
         in_turn = _both(_with_services(name, slow), _in_turn)
         yield Circumstance(f"{name} is late with the first of two calls", in_turn)
-        act = _with_services(name, [Route(post=f"/{REST}", status=422, times=1), *late])
-        yield Circumstance(f"{name} refuses a POST, and is late with the others", act)
+        refused = [Route.model_validate({each: f"/{REST}", **_REFUSAL}) for each in _CHANGING]
+        again = _both(_with_services(name, [*refused, *late]), _all_again)
+        yield Circumstance(f"{name} refuses changes, is late, and all is done again", again)
     wait = _OF_SERVICES["asks for a wait"][1]
     asks = faults.SiteFault("service asks for a wait", faults.Stage.INSTEAD, wait)
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
         alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
         yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)
     for name, fault in product(base.services, (*faults.SERVICE_FAULTS[1:], asks)):
-        for method in ("post", "put", "patch", "delete"):  # a read before would use the fault up
+        for method in _CHANGING:  # a read before would use the fault up
             if any(getattr(route, method) for route in base.services[name]):
                 act = _disturbed("services", name, fault, partial(with_fault, of=method), 1)
                 yield Circumstance(f"{fault.site} of a {method.upper()} to {name}", act)

@@ -32,9 +32,8 @@ class Goal(NamedTuple):
         size = len(self.steps)
         return any(
             all(step(entry) for step, entry in zip(self.steps, seen[at : at + size], strict=True))
-            for at in range(len(seen) - size + 1)
-            if self.steps[0](seen[at])
-        )
+            for at in range(len(seen) - size + 1) if self.steps[0](seen[at])
+        )  # fmt: skip
 
 
 class Goals:

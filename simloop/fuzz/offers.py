@@ -16,7 +16,7 @@ from simloop.check.invariants.subject import tells
 from simloop.check.trial import UNJUDGED, trial
 from simloop.errors import CheckFailed
 from simloop.fuzz.alphabet import LAST, CalledTools
-from simloop.fuzz.arguments import PLAIN_TEXTS, Arguments
+from simloop.fuzz.arguments import MOST_WORDS, PLAIN_TEXTS, WORDS, Arguments, example
 from simloop.messages import Message, Request, ToolMessage, ToolSpec, UserMessage, json_value
 from simloop.runs import patience
 from simloop.runs.isolation import can_isolate, isolated
@@ -37,6 +37,11 @@ _MOST = 60
 _TYPED = [Line(say="y", times=20)]
 """The lines of a user who agrees. They end, because an agent may read until they do."""
 _LONG = 20_000
+_EMPTY = ("", "[]", "{}", "null", "None")
+_NAMES = re.compile(
+    r"(?<=[a-z,;:] )[A-Z]\w+(?: [A-Z]\w+)*|(?<=[ (][\"'“])[\w -]{2,40}(?=[\"'”])"
+).findall
+"""The names in a prompt, such as `Ida Berg`, and what it quotes."""
 _IDS = re.compile(r"\b(?=[\w-]{0,60}[A-Za-z])(?=[\w-]{0,60}\d)[A-Za-z0-9][\w-]*\w").findall
 
 
@@ -134,14 +139,19 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
     base = base.model_copy(update={"summaries": [], "then": []})
     ending: list[str] = []
     forms: dict[str, int] = {}
-    for _ in range(_ROUNDS + len(PLAIN_TEXTS)):
+    said: dict[str, list[str]] = {}
+    last_form = len(PLAIN_TEXTS) + MOST_WORDS
+    for _ in range(_ROUNDS + len(PLAIN_TEXTS) + MOST_WORDS):
         record = _record(base, {**given, "model": _Caller(ending, forms)})
         offer = _offer(base, record, forms)
         played = _played(record, offer)
         last = played[-1] if played else LAST
         ends = [] if ending[-1:] == [*last.call] else [*last.call]
-        last_form = len(PLAIN_TEXTS) - 1
-        refused = {name: min(forms.get(name, 0) + 1, last_form) for name in _refused(record)}
+        refused = {
+            name: min(forms.get(name, 0) + 1, last_form)
+            for name, text in _refusals(record).items()
+            if not _is_news(said.setdefault(name, []), text)
+        }
         others = _offer(base, record, {**forms, **refused}).tools
         if not ends and all(others[name].plain == offer.tools[name].plain for name in refused):
             break
@@ -197,12 +207,26 @@ def _answers(record: Sequence[AnyEntry], known: Known, *, scripted: bool) -> Ite
             yield AskedObject(objects, output.is_strict, output.tool, rule)
 
 
-def _refused(record: Sequence[AnyEntry]) -> list[str]:
-    """Return the tools that fail, as they may have refused a text that their schema allows."""
-    called = {each.call_id: each.name for each in record if type(each) is entries.ToolCall}
-    messages = [m for each in record if type(each) is entries.Request for m in each.added]
-    results = [message for message in messages if type(message) is ToolMessage]
-    return [called[each.call_id] for each in results if each.call_id in called and tells(each.text)]
+def _refusals(record: Sequence[AnyEntry]) -> dict[str, str]:
+    """Return what the tools say, without the arguments, that fail or find nothing."""
+    called = {each.call_id: each for each in record if type(each) is entries.ToolCall}
+    said: dict[str, str] = {}
+    for message in (m for each in record if type(each) is entries.Request for m in each.added):
+        if type(message) is ToolMessage and (call := called.get(message.call_id)):
+            text = message.text.strip('" \n')
+            if text in _EMPTY or tells(text, tool=call.name):
+                for value in json_value(call.arguments, {}).values():
+                    text = text.replace(str(value), "")
+                said[call.name] = text
+    return said
+
+
+def _is_news(said: list[str], text: str) -> bool:
+    """Return whether a text is unlike the refusals of two forms before it, and keep a refusal."""
+    is_news = len(said) > 1 and said[-1] == said[-2] != text
+    if not is_news:
+        said.append(text)
+    return is_news
 
 
 def _offer(
@@ -215,6 +239,7 @@ def _offer(
         if type(entry) is entries.Request:
             keep_values(entry.added, known)
             for spec in () if entry.tools is UNSET else entry.tools:
+                _keep_words([example(spec.description)], known)
                 offered.setdefault(spec.name, entry.number - 1)
                 schemas.setdefault(spec.name, _schema(spec))
     started = [each for each in record if type(each) is entries.ToolStarted]
@@ -247,6 +272,7 @@ class _Caller:
         keep_values(request.messages, self._known)
         if request.output is not None and request.output.tool:
             return _answer(request, self._known)
+        _keep_words([example(spec.description) for spec in request.tools], self._known)
         due = [spec for spec in request.tools if spec.name not in self._called]
         due.sort(key=lambda spec: spec.name in self._ending)  # stable
         if not due or len(self._called) >= _MOST:
@@ -268,12 +294,20 @@ def keep_values(messages: Iterable[Message], known: Known) -> None:
     """Keep the values that tools have returned, by their keys: a later call may need an id.
 
     A word with a letter and a digit in a text that is no JSON, or in a prompt, is taken as an id.
+    The names in a prompt may be what a tool wants.
     """
     for message in messages:
         if type(message) in {ToolMessage, UserMessage}:
             text = message.text[:_LONG]
+            if type(message) is UserMessage:
+                _keep_words(_NAMES(text), known)
             value = json_value(text) if type(message) is ToolMessage else None
             _keep([{"id": one} for one in _IDS(text)] if value is None else value, known)
+
+
+def _keep_words(words: Iterable[str], known: Known) -> None:
+    for word in filter(None, words):
+        known.setdefault(WORDS, {})[word] = None
 
 
 def _keep(value: Any, known: Known) -> None:

@@ -15,11 +15,9 @@ from simloop.scenario.schema import Scenario, ScriptedTool, ToolAnswer
 _CHARS = 400
 _LONG, _CALLS = 1_000, 4
 _PLACES = {
-    "before-connect": "before it is made",
-    "before-headers": "before an answer",
-    "after-headers": "after the headers",
-    "mid-output": "amid the reply",
-}
+    "before-connect": "before it is made", "before-headers": "before an answer",
+    "after-headers": "after the headers", "mid-output": "amid the reply",
+}  # fmt: skip
 
 
 def changes_in_words(scenario: Scenario, base: Scenario) -> str:

@@ -32,10 +32,9 @@ _REAL_TROUBLE = tuple(n for n in _TROUBLE if not alphabet.ENDS[n].is_breach)
 _BREACHES = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.is_breach)
 _OF_BREACHES = frozenset({"usage", "steps", "ids"})
 _CALLING = tuple(
-    place
-    for place, content in enumerate(alphabet.CONTENTS.values())
+    place for place, content in enumerate(alphabet.CONTENTS.values())
     if content(0, alphabet.FIXED).keys() & {"call", "half_call"}
-)
+)  # fmt: skip
 _OF_WIRE = [n for n, fault in enumerate(alphabet.ENDS) if fault.name in alphabet.NO_WIRE]
 _ENDLESS = [n for n, fault in enumerate(alphabet.ENDS) if "stall" in fault.keys]
 _FURTHER: Sequence[list[str]] = ([], ["And then?"], ["And then?", "And at last?"])

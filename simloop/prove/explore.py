@@ -129,13 +129,11 @@ class _Explorer:
             rules.not_the_same_twice(graph, machine),
             rules.stops_one_early(graph, self._tried, bounds),
             rules.mistakes_bursts(graph, self._tried, most),
-            rules.goes_on_after_a_burst(graph, most),
-            rules.goes_on_after_a_stop(graph),
+            rules.goes_on_after_a_burst(graph, most), rules.goes_on_after_a_stop(graph),
             rules.acts_after_an_abort(graph, getattr(machine, "abort_rule", machines.AbortRule())),
-            rules.miscounts(graph, bounds),
-            rules.leaves_uncounted(graph, bounds),
+            rules.miscounts(graph, bounds), rules.leaves_uncounted(graph, bounds),
             rules.decides_by_a_count(graph, bounds, getattr(machine, "thresholds", {})),
-        )
+        )  # fmt: skip
 
     def _new(self, moved: machines.Transition, node: int, signal: Signal) -> int:
         number = self._numbers[moved] = self.graph.add(*moved, (node, signal))

@@ -26,15 +26,13 @@ _LOOKING = (effects.MeasureContext, effects.Compact)
 _SPENDS_A_BUDGET = (effects.CallModel, effects.Backoff, effects.Compact)
 _SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
     "total_steps": (effects.CallModel, effects.Compact),
-    "error_count": (effects.CallModel, effects.Backoff),
-    "compaction_attempts": (effects.Compact,),
-}
+    "error_count": (effects.CallModel, effects.Backoff), "compaction_attempts": (effects.Compact,),
+}  # fmt: skip
 Bounds = Mapping[str, Bound]
 _COUNTED: Mapping[str, type[Effect]] = {
-    "error_count": effects.Backoff,
-    "compaction_attempts": effects.Compact,
+    "error_count": effects.Backoff, "compaction_attempts": effects.Compact,
     "total_steps": effects.CloseStep,
-}
+}  # fmt: skip
 """The effect that a machine requests once for each increment of a counter."""
 _FAR = 2
 _APART = 2**40

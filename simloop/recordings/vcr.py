@@ -54,10 +54,9 @@ def _exchange(interaction: Mapping[str, Any]) -> HttpExchange:
 
 def _headers(given: Any) -> Headers:
     return tuple(
-        (str(name).lower(), str(value))
-        for name, values in mapping(given).items()
+        (str(name).lower(), str(value)) for name, values in mapping(given).items()
         for value in (values if isinstance(values, list) else [values])
-    )
+    )  # fmt: skip
 
 
 def _body(part: Mapping[str, Any], headers: Headers) -> bytes:

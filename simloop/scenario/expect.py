@@ -266,11 +266,9 @@ class Expect(Strict):
         """
         bounds = _most(dict(self.counters))
         found = {
-            "violates": self.violates,
-            "elapsed": _most(self.elapsed),
-            "requests": _most(self.requests),
-            "counters": bounds and ExpectedCounters(**bounds),
-        }
+            "violates": self.violates, "elapsed": _most(self.elapsed),
+            "requests": _most(self.requests), "counters": bounds and ExpectedCounters(**bounds),
+        }  # fmt: skip
         return Expect(**{name: each for name, each in found.items() if each is not None})
 
     @property

@@ -266,6 +266,7 @@ def test_a_value_that_a_tool_returned_is_used_where_the_schema_allows_it() -> No
         ({"type": "string", "description": "A tag, such as v1.4."}, "v1.4"),
         ({"type": "string", "description": "e.g. 'the last one'"}, "the last one"),
         ({"type": "string", "description": "such as the last one"}, "some tag"),
+        ({"type": "string", "description": "A weekday, e.g. Monday."}, "Monday"),
         ({"type": "string", "description": "such as v1.4", "maxLength": 3}, "som"),
     ],
 )

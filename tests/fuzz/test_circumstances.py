@@ -496,8 +496,14 @@ def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
         first, fails, last = world(each, base, offered(OverHttp, AROUND)).services[shop]
         assert (first, last) == (routes[0], routes[1])
         assert (fails.post, fails.status, fails.times) == ("/b", 500, times)
-    name = f"{shop} refuses a POST, and is late with the others"
-    refused, *late = world(found[name], base, offered(OverHttp, AROUND)).services[shop]
+    name = f"{shop} refuses changes, is late, and all is done again"
+    again, offer = world(found[name], base, offered(OverHttp, AROUND)), offered(OverHttp, AROUND)
+    assert [each.call for each in again.model] == [
+        *[each.call for each in offer.course], {}, *[each.call for each in offer.course], {},
+    ]  # fmt: skip
+    assert again.then == AROUND.then
+    refused, *_, first, last = again.services[shop]
+    late = first, last
     assert (refused.post, refused.status, refused.times) == ("/...", 422, 1)
     assert [each.takes for each in late] == [5 * 10**9] * 2
     assert f"{shop} knows the user no longer" in found

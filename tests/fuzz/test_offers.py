@@ -79,6 +79,34 @@ class Refuses(Strict):
         return f"no order of {customer}"
 
 
+class Knows(Strict):
+    """An agent that knows one customer, and whose words for success are like those of a failure."""
+
+    def find(self, customer: str) -> str:
+        return "Miller against the city" if customer == "Miller" else f"{customer} is not known"
+
+
+class FindsNothing(Strict):
+    def find(self, customer: str) -> str:
+        return "[3]" if customer == "Ada Byron" else "[]"
+
+
+@pytest.mark.parametrize(
+    ("agent", "prompt", "expected"),
+    [
+        (Knows, "Find the case of Miller.", "Miller"),
+        (Knows, 'Find the case "Miller".', "Miller"),
+        (FindsNothing, "Where, in Oslo, are the orders of Ada Byron?", "Ada Byron"),
+        (FindsNothing, "Find the four cases of Ada, Bob, Eve, Ada Byron.", "customer1"),
+    ],
+)
+def test_a_tool_that_knows_one_customer_is_called_with_the_names_of_the_prompt(
+    agent: Any, prompt: str, expected: str
+) -> None:
+    offer = offered(agent, GO.model_copy(update={"prompt": prompt}))
+    assert called(offer) == [{"find": {"customer": expected}}], "three names are tried"
+
+
 def test_a_tool_that_refuses_each_form_has_a_text_without_blanks() -> None:
     assert called(offered(Refuses)) == [{"find": {"customer": "customer1"}}]
 

@@ -44,7 +44,8 @@ _UNKNOWN = frozenset({500, 502, 504})
 _IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
 _LOST = frozenset({"lost", "timed-out", "refused"})
 _BROKEN_SERVICE = 500
-_REFUSED = 400
+_MADE, _REFUSED = 200, 400
+_AS_GOOD = frozenset({404, 409, 410})
 _TRIES = 10
 _SHORT = 20  # the length in characters of a verdict, such as `allowed`
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
@@ -89,8 +90,8 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
 @invariant(
     "A request that changes a service is not sent again after it failed with an unknown end, "
     "unless both have one Idempotency-Key.",
-    "BUGS.md C10, C13, D9", sees=[Request, ServiceRequest, ServiceReply], needs=[Need.AGENT,
-    Need.MUTATING], begins=[ServiceRequest],
+    "BUGS.md C10, C13, D9", sees=[Request, ServiceRequest, ServiceReply],
+    needs=[Need.AGENT, Need.MUTATING], begins=[ServiceRequest],
 )  # fmt: skip
 def uncertain_changes_not_repeated(subject: Subject) -> Watch:
     """The service may have acted on the first one. Each call of the model may make a request."""
@@ -402,6 +403,51 @@ def failed_programs_told(subject: Subject) -> Watch:
                     return f"request {entry.number} has {message.text!r:.60}, and {lost}"
             failed.clear()
             lost = ""
+
+
+@of_agents(
+    "The model is not told of a change that a service refuses as of one that the service makes.",
+    "BUGS.md D8, D16",
+    sees=[Prompt, ServiceRequest, ServiceReply, MainRequest], begins=[ServiceRequest],
+)  # fmt: skip
+def refused_changes_told(subject: Subject) -> Watch:
+    """The words for a refusal are those of the agent, but not those for a change of the same tool.
+
+    What is made already, or gone, may be as good as a change.
+    """
+    changing: set[int] = set()
+    told: dict[tuple[str, str], dict[bool, int]] = {}
+    reply: ServiceReply | None = None
+    while True:
+        entry = yield
+        if type(entry) is ServiceRequest:
+            changing |= {entry.number} if entry.method in tools.CHANGING else set()
+        elif type(entry) is ServiceReply:
+            is_answer = entry.status >= _MADE and entry.status not in _AS_GOOD
+            reply = entry if is_answer and entry.request in changing else None
+        else:
+            calls = {call.id: call for each in subject.facts.added for call in calls_of(each)}
+            is_one = len(subject.results) == 1 and not subject.facts.has_twins
+            for call_id, message in subject.results.items() if is_one else ():
+                if type(entry) is Prompt or reply is None or not (call := calls.get(call_id)):
+                    continue
+                words, is_refused = _own_words(message.text, call, reply), reply.status >= _REFUSED
+                passes_it_on = is_refused and reply.body and reply.body in message.text
+                if not (message.is_error or passes_it_on or tells(words, tool=call.name)):
+                    known = told.setdefault((call.name, words), {})
+                    known[is_refused] = reply.status
+                    if len(known) > 1:
+                        what = f"{message.text!r:.60} for a change that a service"
+                        how = f"refused with {known[True]}, as for one that it accepted"
+                        return f"request {entry.number} has {what} {how}"
+            reply = None
+
+
+def _own_words(text: str, call: Called, reply: ServiceReply) -> str:
+    given = json_value(call.arguments)
+    for each in (reply.body, *(given.values() if isinstance(given, dict) else ())):
+        text = text.replace(str(each), "")
+    return re.sub(r"\d+", "", text)
 
 
 @of_agents(

@@ -496,10 +496,9 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
 
 
 @of_agents(
-    "An agent sends a tool result as the tool returned it.",
-    "BUGS.md D8, D9, D20",
+    "An agent sends a tool result as the tool returned it.", "BUGS.md D8, D9, D20",
     sees=[ToolStarted, ToolResult, Queued, StopRequested, Prompt, MainRequest],
-)
+)  # fmt: skip
 def sent_result_matches_tool_result(subject: Subject) -> Watch:
     """An agent may put words around a text, and cut a long text; later, it may replace the text.
 

@@ -85,10 +85,9 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
 
 @of_agents(
     "The next request contains each message that the agent takes from the queue, in the order in "
-    "which the user sent them.",
-    "BUGS.md B12, D5, E9",
+    "which the user sent them.", "BUGS.md B12, D5, E9",
     sees=[entries.Prompt, entries.Queued, MainRequest, entries.Ended, entries.Footer],
-)
+)  # fmt: skip
 def queued_messages_delivered(subject: Subject) -> Watch:
     """If messages are queued at the end of a run, and none is the next prompt, they were taken.
 

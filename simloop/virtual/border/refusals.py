@@ -221,10 +221,9 @@ _METHODS: dict[tuple[str, str], Callable[..., Any]] = {
        for place, name in pairs((*LISTS.silent_methods.items(), ("_socket.socket", _HARMLESS)))},
 }  # fmt: skip
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
-    (kind, name, _guarded(vars(kind)[name], answer))
-    for (place, name), answer in _METHODS.items()
+    (kind, name, _guarded(vars(kind)[name], answer)) for (place, name), answer in _METHODS.items()
     if (kind := _named(place)) is not None and name in vars(kind)
-)
+)  # fmt: skip
 
 
 def _refused_event(event: str, advice: str, answers: Answers, *args: Any) -> Exception | None:

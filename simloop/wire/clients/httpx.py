@@ -74,11 +74,10 @@ class HttpxConversion:
     def _response(self, reply: http.HttpReply, request: Any) -> Any:
         body, whole = reply.body, reply.body.data
         response = self._module.Response(
-            reply.status,
-            headers=self._headers(reply.headers),
+            reply.status, headers=self._headers(reply.headers),
             stream=self._stream(body, request) if whole is None else self._module.ByteStream(whole),
             extensions={"http_version": b"HTTP/1.1"},
-        )
+        )  # fmt: skip
         response.headers.encoding = "ascii"  # what the client finds out at length
         return response
 

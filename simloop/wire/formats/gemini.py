@@ -70,10 +70,9 @@ class Gemini(replies.WireFormat):
             finish = "tool-calls"
         counts = payload.object_at(body, "usageMetadata", "")
         return WireReply(
-            message,
-            finish or payload.text_at(blocked, "blockReason", ""),
+            message, finish or payload.text_at(blocked, "blockReason", ""),
             payload.usage_of(counts, "promptTokenCount", "candidatesTokenCount"),
-        )
+        )  # fmt: skip
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ContentEncoder":
         return _ContentEncoder(self, request, stamp)

@@ -355,7 +355,6 @@ def _usage(usage: values.Usage | None) -> JsonObject | None:
     return {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens": usage.output_tokens, "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
+    }  # fmt: skip

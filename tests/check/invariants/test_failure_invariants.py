@@ -19,6 +19,7 @@ from simloop.check.invariants.outside import (
     no_changes_for_broken_replies,
     no_sql_of_arguments,
     refused_changes_not_repeated,
+    refused_changes_told,
     services_not_pressed,
     slow_programs_ended,
     uncertain_changes_not_repeated,
@@ -211,6 +212,27 @@ def beside_a_worker() -> Recording:
     return run.request([GO, AssistantMessage("", (call,)), returned("a", "It is allowed")])
 
 
+def answered(
+    *replies: tuple[int, str, str],
+    method: str = "POST",
+    prompt: bool = False,
+    given: str = '{{"room":"room {0}"}}',
+) -> Recording:
+    """Calls of one tool, each with one request to a service: its status, its body, the result."""
+    run, history = asked(), list[Message]([GO])
+    for number, (status, body, text) in enumerate(replies, 1):
+        call = ToolCall(f"c{number}", "book", given.format(number))
+        run.call(call.id, name="book", arguments=call.arguments).finish()
+        run.add(entries.ServiceRequest, number, "https://b.example", method, "/b", "{}")
+        run.add(entries.ServiceReply, number, status, body)
+        if prompt:
+            run.ended().prompt("More.")
+            history = [*history, UserMessage("More.")]
+        history = [*history, AssistantMessage("", (call,)), returned(call.id, text)]
+        run.request(history)
+    return run
+
+
 def lost() -> Recording:
     run = asked().replied("", "a").add(entries.ServiceRequest, 1, "https://b.example", "GET", "/b")
     return run.add(entries.ServiceReply, 1, 0, "", "timed-out")
@@ -290,6 +312,10 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (failed_programs_told, sent(lost(), "It is done."), "to a service failed: timed-out"),
     (failed_programs_told, sent(booked(503), "No room is free."), "has status 503"),
     (failed_programs_told, sent(booked(503), "Order 7 was not found."), "has status 503"),
+    (refused_changes_told, answered((422, "", "room 1: is "), (201, "b-7", "room 2: is b-7")),
+     "request 3 has 'room 2: is b-7' for a change that a service refused with 422, as for one"),
+    (refused_changes_told, answered((201, "", "booked 7"), (401, "", "booked 8")), "with 401"),
+    (refused_changes_told, answered((401, "", "ok"), (201, "", "ok"), given="[{0}]"), "with 401"),
     (failed_agents_told, delegated("It is allowed", FinishReason.LENGTH, "It is allowed"),
      "call 'a', and the reply to request 2, of the agent that it called, ended with length"),
     (failed_agents_told, delegated("", None, "allowed"), "of the agent that it called, failed"),
@@ -371,6 +397,12 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (changes_committed,
      asked().stop().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3")),
     (failed_programs_told, sent(booked(404), "Nothing there")),
+    (refused_changes_told, answered((201, "", "booked"), (409, "", "booked"))),
+    (refused_changes_told, answered((201, "", "booked"), (422, "", "full"))),
+    (refused_changes_told, answered((201, "7", "it says 7"), (422, "no room", "it says no room"))),
+    (refused_changes_told, answered((201, "", "not there"), (422, "", "not there"))),
+    (refused_changes_told, answered((201, "", "seen"), (422, "", "seen"), method="GET")),
+    (refused_changes_told, answered((422, "", "seen"), (201, "", "seen"), prompt=True)),
     (failed_programs_told, sent(booked(503), "There was no answer.")),
     (failed_programs_told, sent(booked(503), "Order 7 is cancelled.")),
     (failed_programs_told, sent(lost().add(entries.ServiceReply, 1, 200), "It is done.")),
