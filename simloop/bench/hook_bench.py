@@ -330,13 +330,9 @@ class HookBenchmark:
         self._fixture = fixture
 
     def __call__(
-        self,
-        hook: Callable[..., Any] | UserFunction,
-        *,
-        at: str = "",
-        hooks: int = 1,
+        self, hook: Callable[..., Any] | UserFunction, *, at: str = "", hooks: int = 1,
         calls: int = 1_000,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Measure a hook, `hooks` of which stand at the point `at`.
 
         A hook whose annotation allows a single point needs no `at`. Raises ScenarioError for an

@@ -492,11 +492,9 @@ def run_to_the_end(scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> Lo
 
 
 def verify(
-    source: Scenario | Path,
-    until: Until = Until.TWICE,
-    watch: Callable[[Simulation], object] | None = None,
-    **given: Unpack[RunOptions],
-) -> Verdict:
+    source: Scenario | Path, until: Until = Until.TWICE,
+    watch: Callable[[Simulation], object] | None = None, **given: Unpack[RunOptions],
+) -> Verdict:  # fmt: skip
     """Read a scenario and return the verdict of its trial; `Verdict.errors` has its errors."""
     verdict = Verdict()
     try:

@@ -308,6 +308,14 @@ def hook_for(choices: Choices) -> ScriptedHook:
     return ScriptedHook(at=point, **keys)
 
 
+def _judges(choices: Choices) -> list[ScriptedHook]:
+    """Draw two hooks that forbid a thing at once, each for its own reason."""
+    if not choices.boolean(0.1):
+        return []
+    point: Any = one_of(choices, [name for name, keys in _POINTS.items() if "block" in keys])
+    return [ScriptedHook(at=point, block=each, independent=True) for each in ("this", "that")]
+
+
 def _failure_for(choices: Choices) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     if choices.boolean(0.15):
@@ -415,7 +423,10 @@ _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
 _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     **{feature: partial(values_for, feature=feature) for feature in _VALUES},
     "context": _context,
-    "hooks": lambda choices: choices.several(5, lambda _: hook_for(choices)),
+    "hooks": lambda choices: [
+        *choices.several(5, lambda _: hook_for(choices)),
+        *_judges(choices),
+    ],
     "history": lambda own: [PastMessage(**each) for each in one_of(own, _HISTORIES)],
     "system prompt": lambda _: "You are a tool for tests.",
     "warn after": lambda own: own.integer(1, 3),

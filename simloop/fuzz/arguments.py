@@ -64,13 +64,15 @@ class Arguments:
     """The arguments of one tool. `known` has values by the names of arguments, the newest last.
 
     `form` is the number of one of `PLAIN_TEXTS` and the known words. `plain` is a valid object if
-    one was found, `edges` are further valid ones, and `broken` are objects that the schema refuses:
-    by turns a key is missing, has a value of another type, or has one beyond its bounds.
+    one was found, or the `given` one, `edges` are further valid ones, and `broken` are objects that
+    the schema refuses: by turns a key is missing, has a value of another type, or has one beyond
+    its bounds.
     """
 
     def __init__(
-        self, schema: Any, known: Mapping[str, Iterable[Any]] | None = None, form: int = 0
-    ) -> None:
+        self, schema: Any, known: Mapping[str, Iterable[Any]] | None = None, form: int = 0,
+        given: Any = None,
+    ) -> None:  # fmt: skip
         self._root, self._known, self._left = schema, known or {}, _RESOLVED
         *forms, last = PLAIN_TEXTS
         forms += islice(self._known.get(WORDS, ()), MOST_WORDS)
@@ -80,8 +82,9 @@ class Arguments:
         except (ScenarioError, ValueError, RecursionError):  # the agent judges its values
             self._validator = jsonschema_rs.validator_for({})
         plain = self._value(_joined({"type": "object"}, self._resolved(schema)), "", 0)
-        self.plain: dict[str, Any] = plain if isinstance(plain, dict) else {}
         is_valid = self.is_valid = self._validator.is_valid
+        plain = given if isinstance(given, dict) and is_valid(given) else plain
+        self.plain: dict[str, Any] = plain if isinstance(plain, dict) else {}
         tried = [*islice(self._of_object(schema, self.plain, 0), _MOST)]
         beyond = [each for each in tried if not is_valid(each)]
         self.edges = [*filter(is_valid, (*tried, *self._lacking(), {**self.plain, _EXTRA: True}))]

@@ -190,7 +190,7 @@ def _cuts(offer: Offer | None = None) -> Iterator[Circumstance]:
         yield Circumstance(name, _inserted(keys), is_breach=breach)
 
 
-_AMID_ANSWERS = ("lost mid output", "error part overloaded_error")
+_AMID_ANSWERS = ("finish length", "lost mid output", "error part overloaded_error")
 
 
 def _broken(
@@ -478,6 +478,10 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("a further prompt after a failure", _both(failing, _further))
     refused = _inserted({"http": {"status": 401}})
     yield Circumstance("a further prompt after a refusal", _both(refused, _further))
+    if offer.first:
+        calls = _inserted({"call": [offer.call(0), offer.call(1)]})
+        act = _both(refused, calls, _further)
+        yield Circumstance("a further prompt after two calls and a refusal", act)
     cuts: list[tuple[str, Any]] = [("say", "Some"), ("call", offer.call(0) if offer.first else {})]
     for key, given in cuts:
         if given:
@@ -491,6 +495,9 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("the second prompt is stopped", halt)
     yield Circumstance("the second prompt is answered", _in_second())
     asks = offer.first or base.models  # else a summary is asked for as an answer is
+    if asks:
+        broken = _many(_WHOLE, broken=[*_SUMMARIES.values()][1:])
+        yield Circumstance("many prompts, with summaries that break", broken)
     for what, summary in _SUMMARIES.items() if asks else [(", summed up", _WHOLE)]:
         yield Circumstance(f"a long conversation{what}", _long(summary))
         yield Circumstance(f"many prompts{what}", _many(summary))
@@ -597,7 +604,9 @@ def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
     return act
 
 
-def _many(keys: Mapping[str, Any], prompts: int = 12) -> Callable[[WorldDraft, int], None]:
+def _many(
+    keys: Mapping[str, Any], prompts: int = 12, broken: Sequence[Mapping[str, Any]] = (),
+) -> Callable[[WorldDraft, int], None]:  # fmt: skip
     """Prompt so often that an agent that keeps the newest messages drops others, of any kind.
 
     The numbers of calls have no period: it could hide a call that is cut off from its result.
@@ -609,6 +618,10 @@ def _many(keys: Mapping[str, Any], prompts: int = 12) -> Callable[[WorldDraft, i
             calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
             draft.replies += [*[Reply(call=calls)] * (number.bit_count() % 3), end]
         _summed(draft, keys, "Prompt 2.")
+        when = When(tools=[])
+        draft.rules[:0] = [
+            Reply.model_validate({**each, "when": when, "times": 1}) for each in broken
+        ]
         numbers = range(2, prompts + 2)  # no more in a minute than a limit for users allows
         more = [Then(say=f"Prompt {number}.", after="19s") for number in numbers]
         draft.keys["then"] = [*draft.get("then"), *more]

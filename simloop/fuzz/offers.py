@@ -49,13 +49,9 @@ class Offered(CalledTools):
     """The tools of an agent, as the alphabet of replies calls them."""
 
     def __init__(
-        self,
-        tools: Mapping[str, Arguments],
-        last: Reply = LAST,
-        own: Collection[str] = (),
-        ran: Collection[str] = (),
-        asked: "AskedObject | None" = None,
-    ) -> None:
+        self, tools: Mapping[str, Arguments], last: Reply = LAST, own: Collection[str] = (),
+        ran: Collection[str] = (), asked: "AskedObject | None" = None,
+    ) -> None:  # fmt: skip
         self.of, self.last, self.own, self._asked = tools, last, own, asked
         self.unseen = [name for name in tools if name not in ran]
         self.names = tuple(tools)
@@ -245,8 +241,15 @@ def _offer(
     started = [each for each in record if type(each) is entries.ToolStarted]
     ran, own = ({each.name for each in started}, {each.name for each in started if each.own})
     forms = forms or {}
-    tools = {name: Arguments(each, known, forms.get(name, 0)) for name, each in schemas.items()}
-    answers = tuple(_answers(record, known, scripted=bool(base.model or base.models)))
+    scripted, given = bool(base.model or base.models), dict[str, Any]()
+    for entry in record if scripted else ():
+        if type(entry) is entries.ToolCall:
+            given.setdefault(entry.name, json_value(entry.arguments))
+    tools = {
+        name: Arguments(each, known, forms.get(name, 0), given.get(name))
+        for name, each in schemas.items()
+    }
+    answers = tuple(_answers(record, known, scripted=scripted))
     read = [each.ends for each in record if type(each) is entries.Input]
     typed = base.input if read else None
     if typed is _TYPED:  # an agent that reads to the end would never end

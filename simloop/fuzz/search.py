@@ -159,17 +159,10 @@ class Search:
     """
 
     def __init__(
-        self,
-        loop: GivenLoop,
-        *,
-        seed: int = 0,
-        scenarios: Sequence[Scenario] = (),
-        invariants: Sequence[Invariant] | None = None,
-        isolate: bool = False,
-        breaches: bool = False,
-        declares: Declared | None = None,
-        **given: Any,
-    ) -> None:
+        self, loop: GivenLoop, *, seed: int = 0, scenarios: Sequence[Scenario] = (),
+        invariants: Sequence[Invariant] | None = None, isolate: bool = False,
+        breaches: bool = False, declares: Declared | None = None, **given: Any,
+    ) -> None:  # fmt: skip
         self.loop, self.seed = loop, seed
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants

@@ -68,14 +68,11 @@ class Shrunk:
 
 
 def shrink(
-    scenario: Scenario,
-    given: RunOptions | None = None,
-    *,
-    invariants: Sequence[Invariant] | None = None,
-    seconds: float = MAX_SECONDS,
+    scenario: Scenario, given: RunOptions | None = None, *,
+    invariants: Sequence[Invariant] | None = None, seconds: float = MAX_SECONDS,
     say: Callable[[ShrinkProgress], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Shrunk | None:
+) -> Shrunk | None:  # fmt: skip
     """Reduce a failing scenario to a minimal one with the same failure; None if it does not fail.
 
     `given` holds the arguments of `simloop.run` besides the scenario, and `invariants` replace the

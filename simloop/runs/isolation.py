@@ -39,13 +39,10 @@ def can_isolate() -> bool:
 
 
 def isolated(
-    function: Callable[[], T],
-    *,
-    limit_s: float | None = None,
+    function: Callable[[], T], *, limit_s: float | None = None,
     around: Callable[[Callable[[], NoReturn]], object] = lambda answer: answer(),
-    so_far: Callable[[], T] | None = None,
-    take: Callable[[T], object] = lambda _: None,
-) -> T:
+    so_far: Callable[[], T] | None = None, take: Callable[[T], object] = lambda _: None,
+) -> T:  # fmt: skip
     """Call `function` in a fork of this process and return its result. Raises what it raises.
 
     `around` gets, in the fork, the call that answers and ends the process: it may make it in

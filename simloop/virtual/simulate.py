@@ -22,13 +22,9 @@ _TOOL = 3
 
 
 def simulate(
-    main: Coroutine[Any, Any, T],
-    *,
-    seed: int = 0,
-    shuffle_ties: bool = False,
-    max_virtual_s: float = MAX_VIRTUAL_NS / 1e9,
-    max_callbacks: int | None = None,
-) -> T:
+    main: Coroutine[Any, Any, T], *, seed: int = 0, shuffle_ties: bool = False,
+    max_virtual_s: float = MAX_VIRTUAL_NS / 1e9, max_callbacks: int | None = None,
+) -> T:  # fmt: skip
     """Run `main` on the virtual clock and return its result.
 
     Inside, time, dates and randomness answer from the clock and `seed`; hosts and programs are

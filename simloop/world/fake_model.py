@@ -256,11 +256,9 @@ class FakeModel:
     """Plays a script to main requests, one to summary requests, and one to those of each party."""
 
     def __init__(
-        self,
-        main: Iterable[ScriptEntry],
-        summary: Iterable[ScriptEntry] = (),
+        self, main: Iterable[ScriptEntry], summary: Iterable[ScriptEntry] = (),
         parties: Mapping[str, PartyScript] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.requests: list[Request] = []  # every one, as sent
         self.parties: Parties = {}
         self._scripts = {  # by purpose and party

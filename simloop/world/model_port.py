@@ -79,17 +79,10 @@ class ModelPort(Struct, eq=False):
         return number
 
     def stream(
-        self,
-        messages: Sequence[values.Message],
-        *,
-        system_prompt: str = "",
-        tools: Iterable[values.ToolSpec] = (),
-        purpose: str = "main",
-        tokens: int = 0,
-        model: str = "",
-        headers: Headers = (),
-        output: values.StructuredOutput | None = None,
-    ) -> "RecordedStream":
+        self, messages: Sequence[values.Message], *, system_prompt: str = "",
+        tools: Iterable[values.ToolSpec] = (), purpose: str = "main", tokens: int = 0,
+        model: str = "", headers: Headers = (), output: values.StructuredOutput | None = None,
+    ) -> "RecordedStream":  # fmt: skip
         """Send a request and return the stream of its reply. `tokens` is the caller's estimate.
 
         `headers` decide nothing but the party that answers, as `model` does, which is recorded if
@@ -124,14 +117,9 @@ class ModelPort(Struct, eq=False):
         return RecordedStream(self, request)
 
     async def reply(
-        self,
-        messages: Sequence[values.Message],
-        *,
-        system_prompt: str = "",
-        tools: Iterable[values.ToolSpec] = (),
-        purpose: str = "main",
-        model: str = "",
-    ) -> Completion:
+        self, messages: Sequence[values.Message], *, system_prompt: str = "",
+        tools: Iterable[values.ToolSpec] = (), purpose: str = "main", model: str = "",
+    ) -> Completion:  # fmt: skip
         """Send a request and return the whole reply. Raises ModelCallFailed if the call fails."""
         await self.turn(starts=True)
         stream = self.stream(

@@ -43,15 +43,10 @@ class Tool:
     __slots__ = ("function", "sequential", "spec", "timeout_ms", "validator")
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str = "",
-        description: str = "",
-        parameters: Mapping[str, Any] | None = None,
-        timeout_ms: int | None = None,
+        self, function: Callable[..., Any], *, name: str = "", description: str = "",
+        parameters: Mapping[str, Any] | None = None, timeout_ms: int | None = None,
         sequential: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.function = UserFunction(function, name)
         name = self.function.name
         schema = _signature_json(function) if parameters is None else canonical_json(parameters)

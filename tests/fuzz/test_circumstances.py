@@ -371,6 +371,31 @@ def test_the_answer_of_a_script_is_the_one_that_breaks() -> None:
     (broken,) = (e for e in of(native, GO, offer) if e.name == "lost mid output in the answer")
     replies = world(broken, GO, offer, 0).model
     assert [each.say for each in replies[-3:]] == ["Some words", "It is done.", offer.last.say]
+    (broken,) = (e for e in of(native, GO, offer) if e.name == "finish length in the answer")
+    replies = world(broken, GO, offer, 0).model
+    assert [(each.say, each.finish) for each in replies[-3:]] == [
+        ("Some words", "length"), ("It is done.", None), (offer.last.say, None),
+    ]  # fmt: skip
+
+
+def test_summaries_break_one_after_the_other_amid_many_prompts() -> None:
+    offer = offered(native)
+    found = {each.name: each for each in of(native, GO, offer)}
+    made = world(found["many prompts, with summaries that break"], GO, offer)
+    sums = [each for each in made.model if each.when is not None and each.when.tools == []]
+    assert [(each.http and each.http.status, each.finish, each.times) for each in sums] == [
+        (500, None, 1), (None, "stop", 1), (None, "length", 1), (None, None, 1),
+        (None, None, "always"),
+    ]  # fmt: skip
+
+
+def test_a_prompt_follows_two_calls_and_a_refusal() -> None:
+    offer = offered(native)
+    found = {each.name: each for each in of(native, GO, offer)}
+    made = world(found["a further prompt after two calls and a refusal"], GO, offer)
+    calls, refused = made.model[1:3]
+    assert (len(calls.call), refused.http and refused.http.status) == (2, 401)
+    assert made.then == [FURTHER]
 
 
 def test_summaries_fail_also_amid_many_prompts() -> None:

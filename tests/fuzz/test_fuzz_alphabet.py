@@ -16,10 +16,12 @@ from simloop.fuzz.alphabet import (
     STEPS,
     SUMMARIES,
     USAGES,
+    Abilities,
     Recipe,
     hook_for,
     policy_for,
     reply_of,
+    settings_of,
     summary_of,
     tool_for,
 )
@@ -63,6 +65,13 @@ def test_a_tool_without_features_is_quick() -> None:
 def _hooks() -> list[ScriptedHook]:
     choices = SeededChoices(1)
     return [hook_for(choices) for _ in range(3_000)]
+
+
+def test_two_hooks_forbid_one_thing_at_once_for_two_reasons() -> None:
+    drawn = [settings_of(SeededChoices(n), Abilities(), "reference").hooks for n in range(600)]
+    pairs = {tuple((each.at, each.block) for each in hooks[-2:]) for hooks in drawn}
+    for point in ("before_llm_call", "before_tool_call"):
+        assert ((point, "this"), (point, "that")) in pairs
 
 
 def test_the_benign_hook_changes_nothing() -> None:

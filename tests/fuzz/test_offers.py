@@ -228,6 +228,7 @@ def test_the_script_of_a_scenario_is_the_course_and_its_run_shows_the_tools() ->
     assert (offer.course, offer.last) == (script[:1], script[1])
     assert tuple(offer.tools) == OverHttp.names
     assert offer.tools["cancel"].plain == {"order_id": "A-17"}
+    assert offer.tools["find"].plain == {"customer": "Ann"}, "worlds call it as the script does"
 
 
 def test_the_calls_of_worlds_have_arguments_by_numbers() -> None:

@@ -299,6 +299,7 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
     begun = ""
     returned: set[str] = set()  # the calls whose tools have returned, and whose hooks may run
     refused: dict[str, tuple[tuple[bool, int], str]] = {}  # by the id of the call
+    reasons: set[str] = set()
     while True:
         entry = yield
         kind = type(entry)
@@ -315,6 +316,7 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
             reason = _reason_of(entry, on_failure)
             if reason is None:
                 continue
+            reasons.add(reason)
             calls: Iterable[str] = ()
             if entry.point == BEFORE_TOOL_CALL:
                 calls = (begun,)
@@ -330,7 +332,7 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
             if decided is None or facts.stop is not None:
                 continue
             _, reason = decided
-            if not entry.is_error or reason not in entry.text:
+            if not entry.is_error or not _states(entry.text, reason, reasons):
                 return (
                     f"call {entry.call_id!r} is answered {entry.text!r:.60}, not with an error"
                     + (f" that says {reason!r:.60}" if reason else "")
@@ -360,9 +362,14 @@ def first_veto_blocks_model_call(subject: Subject) -> Watch:
             continue
         if type(entry) is Ended and entry.outcome is Outcome.BLOCKED and reasons:
             reason = reasons[min(reasons)]
-            if reason not in entry.message:
+            if not _states(entry.message, reason, reasons.values()):
                 return f"the user is told {entry.message!r:.80}, and the reason is {reason!r:.60}"
         reasons = {}
+
+
+def _states(text: str, reason: str, reasons: Iterable[str]) -> bool:
+    """Return whether a text has this reason, and no other one: an empty one is in each text."""
+    return reason in text and not any(one in text and one not in reason for one in reasons)
 
 
 def _reason_of(hook: Hook, on_failure: str) -> str | None:

@@ -403,7 +403,7 @@ class Ledger:
         users = [m for m in self.messages if type(m) is UserMessage and m.text != effect.marker]
         newest = users[-1] if len(users) > 1 else UserMessage(effect.then_say)
         said = AssistantMessage(self._summary[1].text.strip())
-        self.messages, self.count, self.tokens = [], 0, 0
+        self.messages, self.count, self.tokens, self._verified = [], 0, 0, 0
         for message in (UserMessage(effect.marker), said, newest):
             self._add(message)
 

@@ -152,6 +152,10 @@ OF_PARALLEL_HOOKS = [
     ("first-veto-blocks-model-call", changed(Ended, message="the second"),
      parallel(hooks=[{**each, "at": "before_llm_call"} for each in FAILURES],
      hook_isolation={"on_failure": "block-call"})),
+    ("hook-refusals-answer-calls", changed(Answered, text="Error: not allowed"),
+     parallel(LOOK, DONE, hooks=[{**VETOES[0], "block": ""}, VETOES[1]])),
+    ("first-veto-blocks-model-call", changed(Ended, message="not allowed"), parallel(hooks=[
+        {**each, "at": "before_llm_call"} for each in ({**VETOES[0], "block": ""}, VETOES[1])])),
     ("independent-hooks-change-nothing", changed(Hook, changed=("system_prompt",)),
      parallel(LOOK, DONE, hooks=CHANGES)),
     ("independent-hooks-change-nothing", changed(Hook, 2, changed=("result",)),

@@ -476,19 +476,22 @@ def _can_be_retried(
 
 
 @invariant(
-    "A run of an agent that declares `max_error_count` is not completed by an empty reply.",
+    "An agent that declares `max_error_count` is not completed by an empty reply, or by one that "
+    "lacks the calls that it announces.",
     "BUGS.md C6, E8", sees=[entries.Ended], needs=[Need.AGENT, Need.LIMITS],
 )  # fmt: skip
 def no_empty_answers(subject: Subject, entry: Any) -> str:
-    """An empty reply is an error, which `max_error_count` counts."""
+    """Such a reply is an error, which `max_error_count` counts."""
     facts, reply, limits = subject.facts, subject.facts.reply, subject.limits
-    is_empty = entry.outcome is Outcome.COMPLETED and not entry.text.strip()
-    if not is_empty or limits is None or limits.max_error_count == inf or reply is None:
+    if limits is None or limits.max_error_count == inf or reply is None or reply.fault is not None:
         return ""
-    if reply.fault is not None or not is_useless(reply):
+    if entry.outcome is not Outcome.COMPLETED or not is_useless(reply):
         return ""
     number = facts.request.number if facts.request else 0
-    return f"the run is completed without words, and the reply to request {number} has none"
+    if not entry.text.strip():
+        return f"the run is completed without words, and the reply to request {number} has none"
+    lacks = reply.finish is FinishReason.TOOL_CALLS
+    return f"the run is completed, and the reply to request {number} lacks its calls" * lacks
 
 
 @of_agents(

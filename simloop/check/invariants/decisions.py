@@ -7,11 +7,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.requests import strings
 from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Feature
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
-from simloop.messages import AssistantMessage, FinishReason, Outcome, Queue, UserMessage
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Outcome,
+    Queue,
+    UserMessage,
+    json_value,
+)
 from simloop.trace.entries import Ended, Queued
 from simloop.trace.facts import Facts, ReceivedReply
 
@@ -51,8 +59,9 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     """Return why a completed run must not be completed, by its last reply, or an empty text.
 
     An agent that ends with words other than the model's reports its own end, and is not judged,
-    unless the words are a message of the run, such as a result that the model was sent. A summary
-    that was asked for amid the conversation is no last reply.
+    unless the words are a message of the run, such as a result that the model was sent. A word in
+    the arguments of a call may be the answer. A summary that was asked for amid the conversation is
+    no last reply.
     """
     facts = subject.facts
     is_remembered = subject.machine is None and _is_remembered(facts, entry.text)
@@ -63,7 +72,9 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     whys = [*map(flaw, (entry.text and main) or last)] or [flaw(None)]
     why = whys[-1] if all(whys) else ""
     said = {*_messages(subject), *(each.text for each in facts.replies.values())}
-    own_words = entry.text and entry.text not in said
+    arguments = (json_value(call.arguments) for each in last for call in each.calls)
+    is_given = any(entry.text in strings(each) for each in arguments)
+    own_words = is_given or (entry.text and entry.text not in said)
     if not why or (own_words and subject.machine is None):
         return ""
     return f"the run is completed, and {why}"

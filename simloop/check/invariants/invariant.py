@@ -64,13 +64,9 @@ class Invariant(Struct, frozen=True, eq=False):
 
 
 def invariant(
-    sentence: str,
-    source: str,
-    *,
-    sees: Iterable[EntryKind],
-    needs: Iterable[Need] = (),
+    sentence: str, source: str, *, sees: Iterable[EntryKind], needs: Iterable[Need] = (),
     begins: Iterable[EntryKind] = (),
-) -> Callable[[Callable[[Subject], Watch] | Check], Invariant]:
+) -> Callable[[Callable[[Subject], Watch] | Check], Invariant]:  # fmt: skip
     """Make an invariant from a generator function, under the function's name with hyphens.
 
         @invariant("A tool call runs at most once.", "BUGS.md D14", sees=[ToolStarted])

@@ -229,16 +229,17 @@ def forms(text: str) -> set[str]:
 def _holds_proposal(request: SentRequest, proposal: str) -> bool:
     """Return whether a request has what the user was asked about, and has agreed to."""
     given = json_value(proposal)
-    texts = [*_strings(given)] if isinstance(given, dict) else [proposal]
+    texts = [*strings(given)] if isinstance(given, dict) else [proposal]
     held = _words_in(request)
     return any(text in held for text in texts if text.strip())
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value, without keys."""
     if isinstance(value, str):
         yield value
     for each in value.values() if isinstance(value, dict) else value if type(value) is list else ():
-        yield from _strings(each)
+        yield from strings(each)
 
 
 def _is_apart(facts: Facts) -> bool:
@@ -446,7 +447,7 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
 def _is_in_system_prompt(reply: ReceivedReply, facts: Facts) -> bool:
     """Return whether the system prompt has got a text of a call, as one that shows a state does."""
     before, request = facts.before, facts.request
-    given = [text for call in reply.calls for text in _strings(json_value(call.arguments))]
+    given = [text for call in reply.calls for text in strings(json_value(call.arguments))]
     now, then = (each.system_prompt if each else "" for each in (request, before))
     return any(text and text in now and text not in then for text in given)
 

@@ -548,7 +548,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
 
 @of_agents(
     "An agent does not send the result of one call as that of another.",
-    "BUGS.md D14; langgraph #6533", sees=[Prompt, ToolStarted, ToolResult, MainRequest],
+    "BUGS.md D14; langgraph #6533", sees=[ToolStarted, ToolResult, MainRequest],
     begins=[ToolStarted],
 )  # fmt: skip
 def results_not_crossed(subject: Subject) -> Watch:
@@ -560,9 +560,7 @@ def results_not_crossed(subject: Subject) -> Watch:
     results: dict[str, ToolResult] = {}
     while True:
         entry = yield
-        if type(entry) is Prompt:
-            ran, results = {}, {}
-        elif type(entry) is ToolStarted:
+        if type(entry) is ToolStarted:
             ran[entry.call_id] = entry.name, entry.arguments
         elif type(entry) is ToolResult:
             results[entry.call_id] = entry

@@ -128,6 +128,8 @@ DECLARED: list[tuple[Invariant, Recording, str]] = [
     (agent_uses_its_limits, asked().replied("", "a").started("a").ended(FAILED, message="late"),
      "the run fails (late) after 1 steps and 0 errors, and the agent declares max_steps=2"),
     (no_empty_answers, asked().finish().ended(), "the reply to request 1 has none"),
+    (no_empty_answers, asked().text("Let me see.").finish(FinishReason.TOOL_CALLS)
+     .ended(text="Let me see."), "is completed, and the reply to request 1 lacks its calls"),
     (agent_uses_its_limits,
      looking(1).replied("", "a").started("a").result("a").ended(FAILED).prompt().request([GO])
      .replied("", "b").started("b").result("b").ended(FAILED), "after 1 steps and 0 errors"),
@@ -476,6 +478,11 @@ def test_a_request_for_a_summary_need_not_count_as_a_step() -> None:
 def test_an_empty_reply_may_be_the_end_where_no_errors_are_counted() -> None:
     run = asked().finish().ended()
     assert run.found(no_empty_answers, Subject(limits=DeclaredLimits(max_steps=9))) == []
+
+
+def test_a_run_that_ends_after_an_empty_reply_may_have_the_words_of_one_before() -> None:
+    run = asked().replied("Done.", "a").request([GO]).finish().ended(text="Done.")
+    assert run.found(no_empty_answers, declaring()) == []
 
 
 def test_a_stopped_run_may_fail_while_a_retry_is_left() -> None:

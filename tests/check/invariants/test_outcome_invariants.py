@@ -152,3 +152,9 @@ def test_the_text_of_a_machine_is_never_lost() -> None:
     run = asked().replied("Done.").ended()
     assert run.found(run_text_matches_last_reply, of_machine())
     assert run.found(run_text_matches_last_reply) == [], "an agent may return None"
+
+
+@pytest.mark.parametrize(("text", "finds"), [("", 0), ("Yes.", 0), ("Go.", 1)])
+def test_a_text_in_the_arguments_of_the_last_call_is_an_answer(text: str, finds: int) -> None:
+    run = asked().call("a", '{"text":"","more":["Yes."]}').finish()
+    assert len(run.ended(text=text).found(completed_without_open_calls)) == finds

@@ -420,6 +420,8 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (results_not_crossed,
      asked("a", "b").started("b", '{"x":1}').started("a").result("a", "rain").request(CROSSED),
      Subject(), "request 2 answers call 'b' with the result of call 'a'"),
+    (results_not_crossed, both().ended().prompt("More.").request([*CROSSED, UserMessage("More.")]),
+     Subject(), "request 2 answers call 'b' with the result of call 'a': 'rain'"),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject(),
      "the schema in request 1"),
     (tool_arguments_fit_the_schema, fitting('{"depth":"3"}'), Subject(), "does not allow these"),
