@@ -423,10 +423,7 @@ _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
 _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     **{feature: partial(values_for, feature=feature) for feature in _VALUES},
     "context": _context,
-    "hooks": lambda choices: [
-        *choices.several(5, lambda _: hook_for(choices)),
-        *_judges(choices),
-    ],
+    "hooks": lambda own: [*own.several(5, lambda _: hook_for(own)), *_judges(own)],
     "history": lambda own: [PastMessage(**each) for each in one_of(own, _HISTORIES)],
     "system prompt": lambda _: "You are a tool for tests.",
     "warn after": lambda own: own.integer(1, 3),

@@ -34,6 +34,7 @@ _FIRST = tuple(_DATA["first"])
 """The beginnings of the names of the circumstances that come first."""
 _PHASES, _TOOLS, _SUMMARIES = _DATA["phases"], _DATA["tools"], _DATA["summaries"]
 _OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
+_REPLIES, _PEOPLE = _DATA["replies"], _DATA["people"]
 FURTHER, _LAST = "And then?", "And at last?"
 _STORM = 16
 _MOST_STEPS = 40
@@ -179,15 +180,8 @@ def _cuts(offer: Offer | None = None) -> Iterator[Circumstance]:
             yield Circumstance(f"{fault.name} in the answer", act)
     for pace in ({"first_part": "20s"}, {"first_part": "170s"}, {"per_part": "15s"}):
         yield Circumstance(f"pace {pace}", _changed(pace=Pace(**pace)))
-    for name, keys, breach in (
-        ("blank", {"say": " "}, False),
-        ("only a thought", {"think": "Hm.", "finish": "stop"}, False),
-        ("no calls", {"say": "Let me look.", "finish": "tool_calls"}, True),
-        ("cut again and again", {"say": "Some words", "finish": "length", "times": 3}, False),
-        ("cut amid a thought", {"think": "Hm", "finish": "length"}, False),
-        ("filtered without words", {"finish": "content_filter"}, False),
-    ):
-        yield Circumstance(name, _inserted(keys), is_breach=breach)
+    for name, keys in _REPLIES.items():
+        yield Circumstance(name, _inserted(keys), is_breach=name == "no calls")
 
 
 _AMID_ANSWERS = ("finish length", "lost mid output", "error part overloaded_error")
@@ -439,18 +433,11 @@ def _tool(
 
 
 def _people(offer: Offer) -> Iterator[Circumstance]:
-    if not isinstance(offer.input, list):
-        return
-    rest: Sequence[Any] = offer.input
-    for name, lines in (
-        ("n", [Line(say="n"), *rest]), ("n 12 times", [Line(say="n", times=12)]),
-        ("an empty line", [Line(say=""), *rest]), ("the end", []),
-        ("y, then the end", [Line(say="y")]), ("late", [Line(say="y", after="2h"), *rest]),
-        ("late n", [Line(say="n", after="2h"), *rest]), ("a word", [Line(say="maybe"), *rest]),
-        ("an odd text", [Line(say=" Yes \U0001f600 \x1b[A"), *rest]),
-        ("a long text", [Line(say="why? " * 1_000), *rest]),
-    ):  # fmt: skip
-        yield Circumstance(f"the user types {name}", _typed(lines))
+    """Yield what a user types: these lines alone, or before those that the agent reads."""
+    reads = isinstance(offer.input, list)
+    for name, (goes_on, lines) in _PEOPLE.items() if reads else ():
+        typed = [*map(Line.model_validate, lines), *(offer.input if goes_on else ())]
+        yield Circumstance(f"the user types {name}", _typed(typed))
 
 
 def _typed(lines: Sequence[Line]) -> Callable[[WorldDraft, int], None]:
@@ -685,10 +672,9 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                 act = _with_services(name, [*routes[:place], broken, *routes[place:]])
                 yield Circumstance(f"route {place} of {name} fails ({times})", act)
         late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
-        most = len(routes)
+        takes = range(len(routes) * SECOND_NS // 10, 0, -SECOND_NS // 10)  # less than timeouts
         slow = [
-            each.model_copy(update={"takes": (most - n) * SECOND_NS // 10})  # less than timeouts
-            for n, each in enumerate(routes)
+            each.model_copy(update={"takes": ns}) for each, ns in zip(routes, takes, strict=True)
         ]
         in_turn = _both(_with_services(name, slow), _in_turn)
         yield Circumstance(f"{name} is late with the first of two calls", in_turn)

@@ -36,6 +36,7 @@ from simloop.fuzz.words import changes_in_words, world_in_words
 from simloop.runs.folders import begin_in_own_folder, can_bind
 from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.patience import OVERDUE, Overdue, patience
+from simloop.runs.plan import Plan
 from simloop.scenario.designs import names_own
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Declared, Scenario
@@ -43,7 +44,7 @@ from simloop.scenario.writing import scenario_text
 from simloop.virtual.border.output import captured
 
 T = TypeVar("T")
-_SLICE_S, MOST_OF_WORKER = 1.0, 50
+_SLICE_S, MOST_OF_WORKER = 2.0, 50
 """The real seconds after which a range ends, since results are stored and shown then, and its most
 runs in another process, since the results of later ones wait for it."""
 TWIN = processes.Twin()
@@ -178,6 +179,7 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     return _played(settings, due, search, start_s)
 
 
+_APART = 1  # a seed below those of the worlds of an agent, but the first: of courses compared
 _COURSES: dict[SearchSettings, str] = {}
 """The digests of the plain courses of agents before any range."""
 _WARM: set[SearchSettings] = set()
@@ -197,7 +199,8 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
     def course() -> str:
         with captured(), suppress(Overdue), patience() as begins:
             begins()
-            return processes.digest_of(trial(next(search.worlds(1))[0], UNJUDGED).entries)
+            course = trial(next(search.worlds(1))[0], UNJUDGED, seed=_APART)
+            return processes.digest_of(course.entries)
         return ""
 
     if settings not in _COURSES:
@@ -207,7 +210,7 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
         with captured(), suppress(Overdue), patience() as begins:
             for each in range(1, 5):  # imports what the agent imports late, for each fork
                 begins()
-                trial(next(search.worlds(each))[0], UNJUDGED)
+                trial(next(search.worlds(each))[0], UNJUDGED, seed=_APART + each)
     if due.first == 1:
         search.twin = None
     else:
@@ -217,12 +220,14 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
     def played() -> RangeResult | None:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)  # the parent asks for the result so far
-        result = _played(settings, due, search, processes.cpu_s())
+        result = _played(settings, due, search, begun_s := processes.cpu_s())
         if result.ended or any(each.name == DIVERGED and each.run == 1 for each in result.findings):
             return result  # what its first run keeps is told
         if any(each.reproduced is False or each.name == DIVERGED for each in result.findings):
             return None
-        if (digest := course()) == _COURSES[settings]:
+        digest = course()
+        result = replace(result, cpu_s=processes.cpu_s() - begun_s)
+        if digest == _COURSES[settings]:
             return result
         if digest and (left := search.left(due.first, result.runs)):
             new = _told(settings, due, search, left)
@@ -268,11 +273,23 @@ def _played(settings: SearchSettings, due: Range, search: Search, start_s: float
 
 
 def _told(
-    settings: SearchSettings, due: Range, search: Search, found: Iterable[FoundFailure]
+    settings: SearchSettings, due: Range, search: Search, found: Sequence[FoundFailure]
 ) -> list[SearchFinding]:
-    bases = search.bases if due.shrinks else search.undisturbed
-    asked = {"shrinks": due.shrinks, "isolate": search.isolates}
-    return [SearchFinding.of(each, settings.loop, bases, **asked) for each in found]
+    bases, asked = search.bases if due.shrinks else search.undisturbed, {"shrinks": due.shrinks}
+    apart = [search.isolates or (due.shrinks and _is_kept(search, each.scenario)) for each in found]
+    return [
+        SearchFinding.of(each, settings.loop, bases, **asked, isolate=one)
+        for each, one in zip(found, apart, strict=True)
+    ]
+
+
+def _is_kept(search: Search, failing: Scenario) -> bool:
+    """Return whether a failing world leaves something for a run with its random numbers."""
+    if not (search.is_of_agent and processes.NURSERIES):
+        return False
+    course = search.world(1).model_copy(update={"seed": failing.seed})
+    here = processes.digest_of(trial(Plan(course, {}), UNJUDGED).entries)
+    return bool(processes.NURSERIES[-1].answer(course, isolates=False) != here)
 
 
 class Ranges:

@@ -38,10 +38,9 @@ _TYPED = [Line(say="y", times=20)]
 """The lines of a user who agrees. They end, because an agent may read until they do."""
 _LONG = 20_000
 _EMPTY = ("", "[]", "{}", "null", "None")
-_NAMES = re.compile(
+_NAMES = re.compile(  # in a prompt, such as `Ida Berg`, and what it quotes
     r"(?<=[a-z,;:] )[A-Z]\w+(?: [A-Z]\w+)*|(?<=[ (][\"'“])[\w -]{2,40}(?=[\"'”])"
 ).findall
-"""The names in a prompt, such as `Ida Berg`, and what it quotes."""
 _IDS = re.compile(r"\b(?=[\w-]{0,60}[A-Za-z])(?=[\w-]{0,60}\d)[A-Za-z0-9][\w-]*\w").findall
 
 
@@ -137,17 +136,18 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
     forms: dict[str, int] = {}
     said: dict[str, list[str]] = {}
     last_form = len(PLAIN_TEXTS) + MOST_WORDS
-    for _ in range(_ROUNDS + len(PLAIN_TEXTS) + MOST_WORDS):
+    for _ in range(_ROUNDS + last_form):
         record = _record(base, {**given, "model": _Caller(ending, forms)})
         offer = _offer(base, record, forms)
         played = _played(record, offer)
         last = played[-1] if played else LAST
         ends = [] if ending[-1:] == [*last.call] else [*last.call]
-        refused = {
-            name: min(forms.get(name, 0) + 1, last_form)
-            for name, text in _refusals(record).items()
-            if not _is_news(said.setdefault(name, []), text)
-        }
+        refused = dict[str, int]()
+        for name, text in _refusals(record).items():
+            before = said.setdefault(name, [])
+            if not before[1:] or before[-1] != before[-2] or before[-1] == text:  # else it is news
+                before.append(text)
+                refused[name] = min(forms.get(name, 0) + 1, last_form)
         others = _offer(base, record, {**forms, **refused}).tools
         if not ends and all(others[name].plain == offer.tools[name].plain for name in refused):
             break
@@ -215,14 +215,6 @@ def _refusals(record: Sequence[AnyEntry]) -> dict[str, str]:
                     text = text.replace(str(value), "")
                 said[call.name] = text
     return said
-
-
-def _is_news(said: list[str], text: str) -> bool:
-    """Return whether a text is unlike the refusals of two forms before it, and keep a refusal."""
-    is_news = len(said) > 1 and said[-1] == said[-2] != text
-    if not is_news:
-        said.append(text)
-    return is_news
 
 
 def _offer(

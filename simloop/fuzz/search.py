@@ -140,6 +140,7 @@ _SENT = "request #"
 _USERS = 5
 """A difference of two runs that the model sees."""
 _SLOW_S = 0.5
+_SEEDS = 1_000  # those that a world may draw
 
 
 class Search:
@@ -239,6 +240,13 @@ class Search:
 
     def worlds(self, number: int) -> Iterator[tuple[Plan, Rules]]:
         """Yield the worlds from `number` to the end of its family, each with its rules."""
+        for place, (plan, rules) in enumerate(self._worlds(number), number):
+            source = plan.source
+            if self._course is not None and place > 1:  # it may keep things under a random id
+                source = source.model_copy(update={"seed": source.seed + place * _SEEDS})
+            yield (plan if source is plan.source else plan.playing(source)), rules
+
+    def _worlds(self, number: int) -> Iterator[tuple[Plan, Rules]]:
         course = self._course
         if course is not None:
             if number <= len(course.small):

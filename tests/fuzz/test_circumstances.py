@@ -102,7 +102,8 @@ PARTIES: dict[str, tuple[str, list[str]]] = {
         "a further prompt after a failure", "a long conversation, summed up",
         "two messages after request",
         *(f"the user types {each}" for each in (
-            "n", "n 12 times", "an empty line", "the end", "late", "an odd text")),
+            "n", "n 12 times", "an empty line", "an empty line 12 times", "the end", "late",
+            "an odd text")),
     ]),
     "a service": ("around", [
         "https://orders.example is late with the first of two calls",

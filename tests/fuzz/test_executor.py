@@ -11,6 +11,7 @@ import searching
 from filesizes import file_size_limit
 from msgspec.structs import replace
 
+from simloop import Scenario
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.fuzz import executor
 from simloop.fuzz.executor import (
@@ -73,7 +74,7 @@ def test_a_search_for_a_time_ends_when_its_processes_have_computed_so_long() -> 
     due = ranges(seconds=8)
     first = due.take()
     assert first is not None
-    assert first == Range(1, 21, 1.0)
+    assert first == Range(1, 21, 2.0)
     list(due.add(RangeResult(1, 20, cpu_s=7.9), first))
     last = due.take()
     assert last is not None
@@ -266,8 +267,17 @@ def test_what_a_later_world_leaves_for_the_next_user_is_found() -> None:
 
 
 def test_what_is_kept_under_a_random_id_is_no_other_users() -> None:
-    result = play_range(SearchSettings("searching:keys"), Range(1, 41, UNTIMED))
+    settings = SearchSettings("searching:keys")
+    result = play_range(settings, Range(1, 41, UNTIMED))
     assert (result.runs, result.findings) == (40, ())
+    assert settings not in executor._KEEPING, "the runs need no processes of their own"
+
+
+def test_each_world_of_an_agent_has_a_seed_and_the_first_is_that_of_the_scenario() -> None:
+    search = Search("searching:keys", scenarios=[Scenario(prompt="Go.", seed=7)])
+
+    seeds = [search.world(number).seed for number in range(1, 400)]
+    assert (seeds[0], len({*seeds})) == (7, 399)
 
 
 def test_a_world_is_made_smaller_apart_from_what_larger_ones_have_left() -> None:

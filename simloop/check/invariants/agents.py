@@ -40,7 +40,6 @@ _SPENDING = (
     entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended,
 )  # fmt: skip
 _REFUSED = 400  # the status of a service
-_FAILING = 25  # useless replies in a row
 _ALIKE = 3  # runs in a row
 _AGAIN = 2  # replies that call one tool, after which an agent may give it up
 _OF_SERVERS = frozenset({500, 503})
@@ -554,7 +553,7 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
         is_bound = is_bound and not is_last
         if entry.outcome is not Outcome.FAILED or facts.stop is not None or is_bound:
             continue
-        if request and request.output and any(json_value(each.text) is None for each in replies):
+        if request and request.output and any(_lacks_words(each.text) for each in replies):
             continue  # the request asks for an object
         if request and any(tool.name.startswith(_OUTPUT_TOOL) for tool in request.tools):
             continue  # the agent takes no text for an answer
@@ -565,6 +564,14 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
         if replies and all(map(is_answer, replies)):
             answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"
             return f"the run fails ({entry.message!r:.80}), and the model has answered {answer}"
+
+
+def _lacks_words(text: str) -> bool:
+    """Return whether a text is no JSON, or an object with an empty value."""
+    found = json_value(text)
+    return found is None or (
+        isinstance(found, dict) and any(v in ("", [], None) for v in found.values())
+    )
 
 
 def _is_failure(entry: Any) -> bool:
@@ -587,29 +594,6 @@ def is_answer(reply: ReceivedReply) -> bool:
     if reply.calls or reply.has_half_call:
         return False
     return reply.finish is FinishReason.STOP and bool(reply.text.strip())
-
-
-@of_agents(
-    "An agent without limits gives up after 25 useless replies in a row.",
-    "BUGS.md A1, A2, A7, A10, A13, A15, C1", sees=[entries.Prompt, entries.Request],
-)  # fmt: skip
-def agent_stops_without_progress(subject: Subject) -> Watch:
-    """The bound holds in the place of `max_steps` and `max_error_count`, if neither is declared."""
-    facts, limits, failing = subject.facts, subject.limits or DeclaredLimits(), Counter[int]()
-    if min(limits.max_steps, limits.max_error_count) < inf:
-        return ""
-    while True:
-        entry = yield
-        if type(entry) is entries.Prompt:
-            failing.clear()
-        reply = reply_before(facts, entry)
-        if reply is None:
-            continue
-        failing[facts.conversation] += 1
-        if not is_useless(reply):
-            del failing[facts.conversation]
-        if (count := failing[facts.conversation]) >= _FAILING:
-            return f"request {entry.number} is sent after {count} useless replies in a row"
 
 
 @of_agents(

@@ -397,9 +397,9 @@ def failed_programs_told(subject: Subject) -> Watch:
                     )
                 said = _ABSENT.sub("", message.text.lower())
                 is_one = len(subject.results) == 1 and not subject.facts.has_twins
-                if lost and is_one and not (
-                    message.is_error or tells(said, tool=names.get(call_id, ""))
-                ):  # fmt: skip
+                is_told = message.is_error or tells(said, tool=names.get(call_id, ""))
+                code = lost.rpartition(" ")[2]
+                if lost and is_one and not (is_told or re.search(rf"\b{code}\b", said)):
                     return f"request {entry.number} has {message.text!r:.60}, and {lost}"
             failed.clear()
             lost = ""
@@ -506,21 +506,27 @@ def _hides(result: str, reply: ReceivedReply, sent: SentRequest, call: Called) -
 
 
 @of_agents(
-    "The failure of a program is not remembered as the result of a call.",
-    "BUGS.md D8", sees=[Prompt, ProgramStarted, ProgramEnded, MainRequest], begins=[ProgramStarted],
+    "The failure of a program or a service is not remembered as the result of a call.",
+    "BUGS.md D8", sees=[Prompt, *_WORK, MainRequest], begins=[ProgramStarted, ServiceRequest],
 )  # fmt: skip
 def failures_not_remembered(subject: Subject) -> Watch:
-    """If the model calls the tool again, the program runs again: it may succeed by now."""
+    """If the model calls the tool again, it is tried again: it may succeed by now.
+
+    A tool may say for how long it does not try.
+    """
     told: dict[tuple[str, str], str] = {}
     has_begun = has_failed = False
     while True:
         entry = yield
         if type(entry) is Prompt:
             told = {}
-        elif type(entry) is ProgramStarted:
+        elif type(entry) in {ProgramStarted, ServiceRequest}:
             has_begun = True
         elif type(entry) is ProgramEnded:
             has_failed = has_failed or entry.exit != 0
+        elif type(entry) is ServiceReply:
+            is_lost = entry.failure in _LOST or entry.status >= _BROKEN_SERVICE
+            has_failed = has_failed or is_lost
         else:
             is_new = subject.facts.goes_on and not has_begun  # a shortened history tells it again
             calls = [call for message in subject.facts.added for call in calls_of(message)]
@@ -529,7 +535,8 @@ def failures_not_remembered(subject: Subject) -> Watch:
                 if message is not None and is_new and told.get(work) == message.text:
                     again = f"request {entry.number} answers call {call.id!r} with the same failure"
                     return f"{again}, {message.text!r:.80}, and no program has run"
-                if message and has_failed and len(calls) == 1 and tells(message.text):
+                is_told = message and tells(message.text) and not tells(message.text, "waits")
+                if message and is_told and has_failed and len(calls) == 1:
                     told[work] = message.text  # of the program: no other call has failed
             has_begun = has_failed = False
 

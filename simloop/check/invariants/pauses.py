@@ -36,12 +36,9 @@ def _work_of(entry: Any) -> _Work:
 
 @of_agents(
     "A tool that has run before a pause does not run again after it, unless the model asks again.",
-    "BUGS.md C10, D14; langgraph #3126",
-    sees=[
-        *_ENDS, entries.ToolCall, entries.ToolStarted, entries.ToolResult, entries.ServiceRequest,
-        entries.ServiceReply,
-    ],
-    begins=[entries.ToolCall],
+    "BUGS.md C10, D14; langgraph #3126", begins=[entries.ToolCall],
+    sees=[*_ENDS, entries.ToolCall, entries.ToolStarted, entries.ToolResult, entries.ServiceRequest,
+          entries.ServiceReply],
 )  # fmt: skip
 def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
     """An agent that begins the interrupted step anew may pay twice.
@@ -94,14 +91,9 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A change that the user refuses is not made.",
-    "BUGS.md D9",
-    sees=[
-        entries.Input, entries.ToolStarted, entries.ProgramStarted, entries.ServiceRequest,
-        MainRequest,
-    ],
-    needs=[Need.AGENT, Need.MUTATING],
-    begins=[entries.Input],
+    "A change that the user refuses is not made.", "BUGS.md D9", begins=[entries.Input],
+    needs=[Need.AGENT, Need.MUTATING], sees=[entries.Input, entries.ToolStarted,
+    entries.ProgramStarted, entries.ServiceRequest, MainRequest],
 )  # fmt: skip
 def refused_changes_not_made(subject: Subject) -> Watch:
     """The answer to a question with `y/n` is no, or the end of the input, or an empty line at `N`.
@@ -130,9 +122,8 @@ def _refuses(entry: entries.Input) -> bool:
 
 @of_agents(
     "An answer of the user reaches the call that asked for it.",
-    "BUGS.md D9; langgraph #6533",
-    sees=[*_ENDS, entries.StopRequested, entries.Input, entries.ToolCall, entries.ToolStarted,
-          MainRequest, entries.Ended],
+    "BUGS.md D9; langgraph #6533", sees=[*_ENDS, entries.StopRequested, entries.Input,
+    entries.ToolCall, entries.ToolStarted, MainRequest, entries.Ended],
     begins=[entries.ToolCall, entries.Input, entries.StopRequested],
 )  # fmt: skip
 def answers_reach_their_calls(subject: Subject) -> Watch:

@@ -122,9 +122,11 @@ def results_in_call_order(subject: Subject, entry: Any) -> str:
     "BUGS.md A3, B13", sees=[entries.Request],
 )  # fmt: skip
 def last_message_role(subject: Subject, entry: Any) -> str:
-    """After its own reply, a model has no message to answer."""
-    sent = subject.facts.sent
+    """After its own reply, a model has no message to answer, but it may put it into a form."""
+    sent, before = subject.facts.sent, subject.facts.before
     messages = entry.added or sent[entry.number].messages
+    if sent[entry.number].output and before and not before.output and subject.machine is None:
+        return ""
     if not messages:
         return f"request {entry.number} has no messages"
     if type(messages[-1]) is AssistantMessage:
@@ -358,6 +360,7 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
     facts, summary, said, before_run = subject.facts, "", list[str](), 0
     asked: SentRequest | None = None
     newest: SentRequest | None = None
+    folded = ""  # what the summaries tell that are told in the next one
     while True:
         entry = yield
         if type(entry) is entries.Ended:
@@ -370,6 +373,9 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
             continue
         request = facts.sent[entry.number]
         if entry.purpose != "main" or facts.lacks_tools(request):
+            reply = facts.replies.get(asked.number) if asked else None
+            is_told = reply and reply.text.strip() and reply.text.strip() in _words_in(request)
+            folded = f"{folded}\n{_words_in(asked)}" if asked and is_told else ""
             asked = request
             continue
         last, newest = newest, request
@@ -381,14 +387,14 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
         # Words that stood there before may be those of a request for something else.
         is_new = words not in before or (asked and not gone.isdisjoint(asked.messages))
         if asked and gone and words in held and is_new:
-            there = f"{_words_in(asked)}\n{held}"
+            there = f"{folded}\n{_words_in(asked)}\n{held}"
             for text in [*said, summary]:
                 start = text[:_BEGINNING]
                 kept = start in there or json.dumps(start)[1:-1] in there
                 if start in before and not kept:
                     return f"request {entry.number} and its summary lack {text!r:.60}"
             summary = words
-        asked = None
+        asked, folded = None, ""
 
 
 def _words_in(request: SentRequest) -> str:

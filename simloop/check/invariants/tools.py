@@ -356,7 +356,7 @@ def _told(messages: Iterable[Message], recorded: set[str]) -> Iterator[tuple[Too
             calls |= {call.id: call for call in message.calls}
         elif isinstance(message, ToolMessage) and message.call_id in calls:
             call = calls.pop(message.call_id)
-            has_failed = message.is_error or message.text.lower().startswith("error")
+            has_failed = message.is_error or tells(message.text, tool=call.name)
             if call.name not in recorded and not has_failed:
                 yield call, message.text
 

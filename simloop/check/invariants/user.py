@@ -7,7 +7,7 @@ messages of that run.
 """
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from simloop.check.invariants.agents import is_answer
@@ -33,6 +33,7 @@ _SHORT, _SHORT_CHARS = 4, 4_000
 _IDLE_NS = 15 * 60 * 10**9  # after which a session may end
 """The most messages or calls, and characters, of a conversation that counts as short."""
 
+_SERVED = (entries.ServiceRequest, entries.ServiceReply)
 _REDIRECTS = 300  # the statuses below are successes
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 _CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
@@ -175,40 +176,43 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 @invariant(
     "A conversation that keeps the prompt of a failed or stopped run keeps what the run changed; "
     "one that keeps the changes of failed runs keeps those of stopped ones.",
-    "BUGS.md C9, C10, D4",
-    sees=[
-        entries.Prompt, entries.ToolResult, entries.ServiceRequest, entries.ServiceReply,
-        MainRequest, entries.Ended,
-    ],
-    needs=[Need.AGENT, Need.MUTATING],
+    "BUGS.md C9, C10, D4", needs=[Need.AGENT, Need.MUTATING],
+    sees=[entries.Prompt, entries.ToolResult, *_SERVED, MainRequest, entries.Ended],
 )  # fmt: skip
 def changes_kept_after_a_stop(subject: Subject) -> Watch:
     """Else the model makes them again. An agent that takes all such runs back is not judged.
 
     A call that was made before may have changed nothing more. If the next request has anything but
-    what the run began with and the new prompt, that may tell of the changes.
+    what the run began with and the new prompt, that may tell of the changes. A change that a stop
+    broke off may have been made.
     """
     facts, mutating = subject.facts, subject.mutating or ()
     changing = set[int]()  # the requests to services
     tried, made = set[tuple[str, str]](), dict[str, tuple[str, str]]()
+    begun = dict[str, tuple[str, str]]()  # the calls whose change has no answer yet
     before = set[str]()  # the calls that have changed the world in the run before
     ended, kept = Outcome.COMPLETED, 0
     prompt = ""
-    was = began = None  # the first requests of the run before and of this one
+    was, sent_now = list[SentRequest](), list[SentRequest]()  # in the run before and in this one
     while True:
         entry = yield
         kind = type(entry)
+        if kind is entries.ServiceReply and entry.status:
+            begun = {}
         if kind is entries.Prompt:
             is_of_one = _speaker(prompt) == _speaker(entry.text)
             before = {call for call, work in made.items() if work not in tried and is_of_one}
             tried, made = tried | {*made.values()}, {}
-            prompt, was, began = entry.text, began, None
+            prompt, was, sent_now = entry.text, sent_now, []
         elif kind is entries.Ended:
             ended = entry.outcome
-        elif kind is entries.ServiceRequest:
-            changing |= {entry.number} if changes_a_service(entry, mutating) else set()
+            made |= {} if facts.stop is None else begun
+            begun = {}
+        elif kind is entries.ServiceRequest and changes_a_service(entry, mutating):
+            changing.add(entry.number)
+            begun = _asked(facts)
         elif kind is entries.Request and facts.request is not None:
-            began = began or facts.request
+            sent_now.append(facts.request)
             sent = {call.id for each in facts.request.messages for call in calls_of(each)}
             was_any, is_kept, before = bool(before), not before.isdisjoint(sent), set()
             if ended is Outcome.FAILED and is_kept:
@@ -220,16 +224,19 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
                 has = f"request {entry.number} has the prompt of a run that {_ENDED[ended]}"
                 return f"{has}, and has lost the calls that changed something"
         elif _has_changed(entry, mutating, changing):
-            asked = [call for reply in facts.last_replies() for call in reply.calls]
-            ids = {entry.call_id} if kind is entries.ToolResult else {call.id for call in asked}
-            made |= {call.id: (call.name, call.arguments) for call in asked if call.id in ids}
+            asked = _asked(facts)
+            ids = {entry.call_id} if kind is entries.ToolResult else {*asked}
+            made |= {call: work for call, work in asked.items() if call in ids}
 
 
-def _adds(request: SentRequest, prompt: str, to: SentRequest | None) -> bool:
-    """Return whether a request has what another one had, and the prompt, and nothing else."""
-    if to is None or to.system_prompt != request.system_prompt:
-        return False
-    return (*to.messages, UserMessage(prompt)) == (*request.messages,)
+def _asked(facts: Facts) -> dict[str, tuple[str, str]]:
+    return {c.id: (c.name, c.arguments) for reply in facts.last_replies() for c in reply.calls}
+
+
+def _adds(request: SentRequest, prompt: str, to: Iterable[SentRequest]) -> bool:
+    """Return whether a request has what one of others had, and the prompt, and nothing else."""
+    known = (each for each in to if each.system_prompt == request.system_prompt)
+    return any((*each.messages, UserMessage(prompt)) == (*request.messages,) for each in known)
 
 
 _ENDED = {Outcome.FAILED: "failed", Outcome.ABORTED: "was stopped"}
@@ -434,18 +441,20 @@ def oldest_prompts_dropped(subject: Subject) -> Watch:
 )  # fmt: skip
 def continued_answers_are_whole(subject: Subject) -> Watch:
     """An agent may also ask for a shorter answer, which replaces the one that was cut off."""
-    facts, parts = subject.facts, list[str]()
+    facts, parts, is_first = subject.facts, list[str](), True
     while True:
         entry = yield
         reply = facts.reply if type(entry) is entries.Ended else facts.replies.get(
             0 if facts.before is None else facts.before.number
         )  # fmt: skip
         if type(entry) is entries.Prompt or reply is None:
-            parts = []
+            parts, is_first = [], True
         elif type(entry) is not entries.Ended:
             asked = _of_user(facts.added)
             is_cut = reply.finish is FinishReason.LENGTH and not reply.calls and reply.text.strip()
-            goes_on = not asked or tells(asked[-1], "going on")
+            # The words of a new prompt may be the result of a call.
+            goes_on = tells(asked[-1], "going on") if asked else not is_first
+            is_first = False
             parts = [*parts, reply.text] if is_cut and goes_on and facts.added else []
         elif entry.outcome is Outcome.COMPLETED and is_answer(reply) and reply.text in entry.text:
             for part in parts:

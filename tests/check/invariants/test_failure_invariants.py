@@ -123,6 +123,31 @@ def probed(text: str = "exit status 3", *, again: bool) -> Recording:
     return run.request([*before, said("", "b"), returned("b", text)])
 
 
+def down(text: str, *, again: bool) -> Recording:
+    """Two equal calls; the service of the first one is down."""
+    run = sent(booked(503, keys=[""]), text).replied("", "b")
+    if again:
+        run.add(entries.ServiceRequest, 2, "https://b.example", "POST", "/b", "{}", "")
+        run.add(entries.ServiceReply, 2, 503)
+    return run.request([*CALLED, returned("a", text), said("", "b"), returned("b", text)])
+
+
+def folded(*told: str) -> Recording:
+    """One turn after the other goes into a summary; the second one is asked for with these."""
+    said_by_user = ["One.", "Two.", "Three."]
+    turns: list[list[Message]] = [
+        [UserMessage(each), AssistantMessage("Yes.")] for each in said_by_user
+    ]
+    history: list[Message] = [each for turn in turns for each in turn]
+    run = Recording()
+    for each in said_by_user:
+        run.prompt(each)
+    run.prompt().request([*history, GO]).replied("Yes.")
+    run.request([UserMessage("Sum up: One.")], tools=[]).replied("A first one.")
+    run.request([*map(UserMessage, told)], tools=[]).replied("Both.")
+    return run.request([UserMessage("Before: Both."), *turns[2], GO])
+
+
 def refused_beside(text: str) -> Recording:
     """A call is refused beside one whose program fails, and again when it comes alone."""
     run = asked().replied("", "a", "b").add(entries.ProgramStarted, 1, ("pytest",))
@@ -334,6 +359,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (changes_ended_before_their_answers, under_way("It failed."),
      "is under way, and request 2 tells the model of the result 'it failed.'"),
     (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
+    (failures_not_remembered, down("Error: down", again=False), "'Error: down', and no program"),
+    (summaries_lose_nothing, folded("Sum up: Two."), "and its summary lack 'One.'"),
     (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
     (arguments_quoted_in_paths, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
     (summaries_lose_nothing, windowed("No."), "request 3 and its summary lack 'Go.'"),
@@ -428,6 +455,13 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (changes_ended_before_their_answers, told_beside()),
     (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),
     (failures_not_remembered, probed(again=True)),
+    (failures_not_remembered, down("Error: down", again=True)),
+    (failures_not_remembered, down("Error: the circuit is open", again=False)),
+    (summaries_lose_nothing, folded("Before: A first one. Sum up: Two.")),
+    (failed_programs_told, sent(booked(503), "Rederiet svarade med 503.")),
+    (failed_programs_told, sent(printed("", 3), "The machine says (code 3)")),
+    (failed_programs_told, sent(booked(503), "The map is being repaired.")),
+    (failed_programs_told, sent(booked(503), "System nie odpowiada.")),
     (failures_not_remembered, probed("You have called it.", again=False)),
     (failures_not_remembered, sent(printed("", 3), "exit status 3").replied("", "b")
      .request([said("", "a"), returned("a", "exit status 3")])),

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 import pytest
-from msgspec import structs
+from msgspec import Raw, structs
 from oracle.context import no_empty_replies_sent
 from recording import Recording, of_machine, returned, said
 from work import lines_run
@@ -15,7 +15,7 @@ from simloop.check.invariants.requests import (
     unique_call_ids,
 )
 from simloop.check.invariants.subject import Subject
-from simloop.messages import Message, SummaryMessage, UserMessage
+from simloop.messages import Message, StructuredOutput, SummaryMessage, UserMessage
 from simloop.trace import entries
 
 GO: Message = UserMessage("Go.")
@@ -122,6 +122,15 @@ def test_a_request_that_a_provider_refuses_is_found(
 ) -> None:
     (found,) = requested(messages).found(invariant)
     assert why in found
+
+
+def test_an_answer_may_be_sent_back_to_be_put_into_a_form() -> None:
+    form = StructuredOutput(Raw(b"{}"))
+    run = requested([GO]).replied("Done.").request([GO, said("Done.")], tools=[])
+    run.entries[-1] = structs.replace(run.entries[-1], output=form)
+    assert run.found(last_message_role) == []
+    run.entries[1] = structs.replace(run.entries[1], output=form)
+    assert len(run.found(last_message_role)) == 1, "it has asked for the form already"
 
 
 def test_a_tool_that_was_stopped_may_be_answered_last() -> None:

@@ -209,6 +209,26 @@ def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None
         assert len(run.found(changes_kept_after_a_stop, subject)) == finds
 
 
+@pytest.mark.parametrize(("is_stop", "finds"), [(True, 1), (False, 0)])
+def test_a_change_that_a_stop_breaks_off_may_have_been_made(*, is_stop: bool, finds: int) -> None:
+    """The next request has all that the newest one had, and nothing of the change."""
+    looked: list[Message] = [GO, said("", "a"), returned("a")]
+    run = asked().replied("", "a").request(looked).call("b", name="pay").finish()
+    run.add(entries.ServiceRequest, 1, "https://b.example", "POST", "/pay", "{}")
+    run = run.stop().ended(Outcome.ABORTED) if is_stop else run.ended(Outcome.FAILED)
+    run.prompt("Next.").request([*looked, NEXT])
+    subject = Subject(mutating={"https://b.example"})
+    assert len(run.found(changes_kept_after_a_stop, subject)) == finds
+
+
+def test_the_result_of_a_question_is_no_request_to_continue() -> None:
+    run = asked().call("a", name="ask").finish().ended().prompt("Half.")
+    run.request([GO, said("", "a"), returned("a", "Half.")]).text("Some words")
+    run.finish(FinishReason.LENGTH).ended(Outcome.FAILED).prompt("Next.")
+    run.request([GO, said("", "a"), returned("a", "Next.")]).replied("You owe 19.")
+    assert run.ended(text="You owe 19.").found(continued_answers_are_whole) == []
+
+
 @pytest.mark.parametrize(("chars", "finds"), [(100, 1), (6_000, 0)])
 def test_a_long_prompt_may_leave_no_room_for_the_others(chars: int, finds: int) -> None:
     text = "x" * chars
