@@ -567,9 +567,9 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
 
 
 def _lacks_words(text: str) -> bool:
-    """Return whether a text is no JSON, or an object with an empty value."""
+    """Return whether a text is no JSON, or an object without a value or with an empty one."""
     found = json_value(text)
-    return found is None or (
+    return not found or (
         isinstance(found, dict) and any(v in ("", [], None) for v in found.values())
     )
 
