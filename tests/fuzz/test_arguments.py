@@ -274,6 +274,13 @@ def test_a_plain_text_is_the_example_that_a_schema_has(schema: Any, expected: st
     assert Arguments(of(tag=schema)).plain == {"tag": expected}
 
 
+def test_the_plain_arguments_are_those_of_a_script_if_the_schema_allows_them() -> None:
+    schema = of(tag={"type": "string"})
+    assert Arguments(schema, given={"tag": "red"}).plain == {"tag": "red"}
+    for other in ({"tag": 3}, ["red"], None):
+        assert Arguments(schema, given=other).plain == {"tag": "some tag"}
+
+
 def test_a_plain_text_has_several_forms_and_a_day_is_a_date() -> None:
     schema = of(the_tag={"type": "string"}, birthday={"type": "string"})
     found = [Arguments(schema, form=form).plain for form in range(len(PLAIN_TEXTS))]

@@ -273,6 +273,13 @@ def test_what_is_kept_under_a_random_id_is_no_other_users() -> None:
     assert settings not in executor._KEEPING, "the runs need no processes of their own"
 
 
+def test_the_runs_that_warm_a_process_up_have_other_ids_than_its_worlds() -> None:
+    settings = SearchSettings("searching:keys", seed=1)
+    for first, end in (1, 2), (2, 6):
+        assert play_range(settings, Range(first, end, UNTIMED)).findings == ()
+    assert settings not in executor._KEEPING
+
+
 def test_each_world_of_an_agent_has_a_seed_and_the_first_is_that_of_the_scenario() -> None:
     search = Search("searching:keys", scenarios=[Scenario(prompt="Go.", seed=7)])
 

@@ -314,6 +314,13 @@ def again(*messages: Message, text: str = "Done.") -> Recording:
     return run.request([*messages, UserMessage("More.")])
 
 
+def test_a_refusal_whose_result_is_not_sent_is_not_that_of_the_call_before() -> None:
+    run = answered((201, "", "ok")).call("c2", name="book").finish()
+    run.add(entries.ServiceRequest, 2, "https://b.example", "POST", "/b", "{}")
+    run.add(entries.ServiceReply, 2, 422).ended().prompt("More.")
+    assert run.request([GO, UserMessage("More.")]).found(refused_changes_told) == []
+
+
 def test_a_failure_beside_several_equal_conversations_may_be_of_another_one() -> None:
     for system, finds in ("", 0), ("Translate.", 1):
         run = Recording().prompt().request([UserMessage("Other.")], system_prompt=system)

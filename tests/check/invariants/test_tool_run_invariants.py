@@ -25,6 +25,7 @@ from simloop.check.invariants.tools import (
     no_results_exchanged,
     no_tool_cancelled_by_another,
     no_tools_for_broken_replies,
+    no_tools_run_again_after_a_restart,
     only_called_tools_run,
     only_offered_tools_run,
     results_not_crossed,
@@ -533,3 +534,10 @@ def test_a_new_answer_of_the_model_makes_a_change_another_one() -> None:
     again = sends().sends(1, "lost")
     again.request([GO]).replied("", "b")
     assert again.sends(2).found(uncertain_changes_not_repeated, PAYS) == []
+
+
+@pytest.mark.parametrize(("text", "finds"), [("It is paid.", 1), ("The bank refuses it.", 0)])
+def test_a_tool_that_has_failed_by_its_own_words_may_run_again(text: str, finds: int) -> None:
+    run = asked("a").request([GO, said("", "a"), returned("a", text)]).failed().request([GO])
+    run.replied("", "b").request([GO, said("", "b"), returned("b", text)])
+    assert len(run.found(no_tools_run_again_after_a_restart)) == finds
