@@ -434,8 +434,7 @@ def _tool(
 
 def _people(offer: Offer) -> Iterator[Circumstance]:
     """Yield what a user types: these lines alone, or before those that the agent reads."""
-    reads = isinstance(offer.input, list)
-    for name, (goes_on, lines) in _PEOPLE.items() if reads else ():
+    for name, (goes_on, lines) in _PEOPLE.items() if isinstance(offer.input, list) else ():
         typed = [*map(Line.model_validate, lines), *(offer.input if goes_on else ())]
         yield Circumstance(f"the user types {name}", _typed(typed))
 

@@ -569,9 +569,8 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
 def _lacks_words(text: str) -> bool:
     """Return whether a text is no JSON, or an object without a value or with an empty one."""
     found = json_value(text)
-    return not found or (
-        isinstance(found, dict) and any(v in ("", [], None) for v in found.values())
-    )
+    values = found.values() if isinstance(found, dict) else ()
+    return not found or any(each in ("", [], None) for each in values)
 
 
 def _is_failure(entry: Any) -> bool:

@@ -532,13 +532,16 @@ def _is_of_others(facts: Facts, entry: entries.Request) -> bool:
     "BUGS.md C9, D4", sees=[entries.Ended],
 )  # fmt: skip
 def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
-    """A tool of the scenario may state a time by which it outlives its cancellation."""
-    stop = subject.facts.stop
+    """A tool may say how long it outlives its cancellation; who hears nothing has no grace."""
+    facts, stop = subject.facts, subject.facts.stop
     if stop is None or not _ends_the_run(subject, stop):
         return ""
     tools = {} if subject.scenario is None else subject.scenario.tools
     grace_ns = GRACE_NS + max((tool.outlives_cancel or 0 for tool in tools.values()), default=0)
     late_ns = entry.at_ns - stop.at_ns
+    running = [each for several in facts.running.values() for each in several]
+    does_nothing = running and type(facts.earlier) is entries.StopRequested
+    grace_ns -= bool(does_nothing and not any(each.in_thread for each in running))
     return f"the run ends {late_ns / 1e6:g} ms after the stop" if late_ns > grace_ns else ""
 
 

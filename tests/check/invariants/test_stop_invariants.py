@@ -91,6 +91,20 @@ def test_a_tool_may_outlive_its_cancellation_as_long_as_it_says() -> None:
     assert late.found(stopped_run_ends_in_time)
 
 
+@pytest.mark.parametrize(
+    ("in_thread", "hears", "finds"), [(False, False, 1), (True, False, 0), (False, True, 0)]
+)
+def test_who_does_nothing_at_a_stop_while_a_tool_runs_has_no_grace(
+    *, in_thread: bool, hears: bool, finds: int
+) -> None:
+    run = Recording().prompt().request([UserMessage("Go.")]).call("a").finish()
+    run.add(entries.ToolStarted, "a", "look", "{}", in_thread=in_thread).stop()
+    if hears:
+        run.add(entries.TaskCancelled, "task", "a.py:3")
+    ended = run.after(GRACE_MS / 1000).ended(Outcome.ABORTED)
+    assert len(ended.found(stopped_run_ends_in_time)) == finds
+
+
 def test_of_two_stops_either_may_be_the_outcome() -> None:
     both = stopped().stop(StopCause.WALL_CLOCK)
     assert both.ended(Outcome.TIMED_OUT).found(outcome_matches_stop) == []
