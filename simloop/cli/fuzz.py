@@ -125,8 +125,10 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
-    if not (folder and folder.samefile(".")):
-        _name(sorted(name for name, _ in _written_here() - before))
+    changed = sorted(name for name, _ in _written_here() - before)
+    if changed and not (folder and folder.samefile(".")):
+        note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
+                   "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
     written = files.written if files else {}
     if output_format == "json":
         out(report_json(sums, written))
@@ -136,16 +138,12 @@ def command(
 
 
 def _written_here() -> set[tuple[str, int]]:
-    """Return the files of the working folder, with the times at which they were written."""
+    """Return the files of the working folder, but its own output, with the times of writing."""
     with suppress(OSError):  # one may be gone in the meantime
-        return {(each.name, each.stat().st_mtime_ns) for each in os.scandir() if each.is_file()}
+        own = {os.fstat(each).st_ino for each in (1, 2)}
+        files = [each for each in os.scandir() if each.is_file() and each.inode() not in own]
+        return {(each.name, each.stat().st_mtime_ns) for each in files}
     return set()
-
-
-def _name(changed: list[str]) -> None:
-    if changed:
-        note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
-                   "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
 
 
 def _resume(

@@ -67,6 +67,17 @@ def test_files_that_runs_leave_in_the_working_folder_are_named(
     assert "the working folder" not in cli(*search, "--out", ".").stderr
 
 
+def test_the_output_of_the_search_itself_is_no_file_of_its_runs(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text("async def agent(prompt, world):\n    raise KeyError(1)\n")
+    command = [sys.executable, "-m", "simloop", "fuzz", "--runs", "2", "--loop", "wrong:agent"]
+    with (tmp_path / "report.txt").open("w") as report:
+        done = subprocess.run(
+            command, stdout=report, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+        )
+    assert "FAILED no-mistake-in-the-code" in (tmp_path / "report.txt").read_text()
+    assert "the working folder" not in done.stderr
+
+
 @pytest.mark.slow
 def test_a_failure_is_written_as_a_scenario_that_fails(
     cli: Cli, agent: str, tmp_path: Path
