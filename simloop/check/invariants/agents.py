@@ -570,7 +570,7 @@ def _lacks_words(text: str) -> bool:
     """Return whether a text is no JSON, or an object without a value or with an empty one."""
     found = json_value(text)
     values = found.values() if isinstance(found, dict) else ()
-    return not found or any(each in ("", [], None) for each in values)
+    return not found or any(each is None or not str(each).strip(" []") for each in values)
 
 
 def _is_failure(entry: Any) -> bool:

@@ -175,7 +175,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 
 @invariant(
     "A conversation that keeps the prompt of a failed or stopped run keeps what the run changed; "
-    "one that keeps the changes of failed runs keeps those of stopped ones.",
+    "one that keeps the changes of failed or of stopped runs keeps those of both.",
     "BUGS.md C9, C10, D4", needs=[Need.AGENT, Need.MUTATING],
     sees=[entries.Prompt, entries.ToolResult, *_SERVED, MainRequest, entries.Ended],
 )  # fmt: skip
@@ -183,22 +183,18 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
     """Else the model makes them again. An agent that takes all such runs back is not judged.
 
     A call that was made before may have changed nothing more. If the next request has anything but
-    what the run began with and the new prompt, that may tell of the changes. A change that a stop
-    broke off may have been made.
+    what the run began with and the new prompt, that may tell of the changes.
     """
     facts, mutating = subject.facts, subject.mutating or ()
     changing = set[int]()  # the requests to services
     tried, made = set[tuple[str, str]](), dict[str, tuple[str, str]]()
-    begun = dict[str, tuple[str, str]]()  # the calls whose change has no answer yet
     before = set[str]()  # the calls that have changed the world in the run before
-    ended, kept = Outcome.COMPLETED, 0
+    ended, kept = Outcome.COMPLETED, dict[Outcome, int]()
     prompt = ""
     was, sent_now = list[SentRequest](), list[SentRequest]()  # in the run before and in this one
     while True:
         entry = yield
         kind = type(entry)
-        if kind is entries.ServiceReply and entry.status:
-            begun = {}
         if kind is entries.Prompt:
             is_of_one = _speaker(prompt) == _speaker(entry.text)
             before = {call for call, work in made.items() if work not in tried and is_of_one}
@@ -206,20 +202,19 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
             prompt, was, sent_now = entry.text, sent_now, []
         elif kind is entries.Ended:
             ended = entry.outcome
-            made |= {} if facts.stop is None else begun
-            begun = {}
         elif kind is entries.ServiceRequest and changes_a_service(entry, mutating):
             changing.add(entry.number)
-            begun = _asked(facts)
         elif kind is entries.Request and facts.request is not None:
             sent_now.append(facts.request)
             sent = {call.id for each in facts.request.messages for call in calls_of(each)}
             was_any, is_kept, before = bool(before), not before.isdisjoint(sent), set()
-            if ended is Outcome.FAILED and is_kept:
-                kept = entry.number
-            elif ended is Outcome.ABORTED and kept and was_any and not is_kept:
-                keeps = f"request {kept} has the calls of a run that failed"
-                return f"{keeps}, and request {entry.number} has lost those of one that was stopped"
+            others = [each for each in kept if each is not ended]
+            if ended in _ENDED and is_kept:
+                kept[ended] = entry.number
+            elif ended in _ENDED and others and was_any and not is_kept:
+                keeps = f"request {kept[others[0]]} has the calls of a run that {_ENDED[others[0]]}"
+                lost = f"request {entry.number} has lost those of one that {_ENDED[ended]}"
+                return f"{keeps}, and {lost}"
             elif ended in _ENDED and was_any and not is_kept and _adds(facts.request, prompt, was):
                 has = f"request {entry.number} has the prompt of a run that {_ENDED[ended]}"
                 return f"{has}, and has lost the calls that changed something"

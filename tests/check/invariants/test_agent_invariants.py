@@ -419,7 +419,14 @@ def test_an_agent_that_answers_by_a_tool_has_no_answer_in_a_text() -> None:
 
 @pytest.mark.parametrize(
     ("text", "finds"),
-    [('{"text":"Yes."}', 1), ("{}", 0), ('{"text":""}', 0), ('{"of":[]}', 0), ("Yes.", 0)],
+    [
+        ('{"text":"Yes."}', 1),
+        ("{}", 0),
+        ('{"text":""}', 0),
+        ('{"text":" "}', 0),
+        ('{"of":[]}', 0),
+        ("Yes.", 0),
+    ],
 )
 def test_an_agent_may_want_more_than_an_empty_text_in_an_object(text: str, finds: int) -> None:
     run = asked()

@@ -469,6 +469,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failed_programs_told, sent(printed("", 3), "The machine says (code 3)")),
     (failed_programs_told, sent(booked(503), "The map is being repaired.")),
     (failed_programs_told, sent(booked(503), "System nie odpowiada.")),
+    (failed_programs_told, sent(booked(503), "Rederiet svarar inte.")),
     (failures_not_remembered, probed("You have called it.", again=False)),
     (failures_not_remembered, sent(printed("", 3), "exit status 3").replied("", "b")
      .request([said("", "a"), returned("a", "exit status 3")])),

@@ -209,16 +209,30 @@ def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None
         assert len(run.found(changes_kept_after_a_stop, subject)) == finds
 
 
-@pytest.mark.parametrize(("is_stop", "finds"), [(True, 1), (False, 0)])
-def test_a_change_that_a_stop_breaks_off_may_have_been_made(*, is_stop: bool, finds: int) -> None:
-    """The next request has all that the newest one had, and nothing of the change."""
+@pytest.mark.parametrize("outcome", [Outcome.ABORTED, Outcome.FAILED])
+def test_who_keeps_the_changes_of_one_kind_of_run_keeps_those_of_the_other(
+    outcome: Outcome,
+) -> None:
+    """The next request has all that the newest one had, and nothing of the change behind it."""
+    paid: list[Message] = [GO, said("", "a"), returned("a")]
+    run = Recording().prompt().request([GO]).call("a", name="pay").finish()
+    run.add(entries.ToolResult, "a", "pay", "paid").stop().ended(Outcome.ABORTED).prompt("Next.")
+    run.request([*paid, NEXT]).call("b", '{"n": 2}', name="pay").finish()
+    run.add(entries.ToolResult, "b", "pay", "paid").ended(outcome).prompt("Last.")
+    (found,) = run.request([*paid, LAST]).found(
+        changes_kept_after_a_stop, Subject(mutating={"pay"})
+    ) or [""]
+    assert ("a run that was stopped, and request 3 has lost" in found) is (
+        outcome is Outcome.FAILED
+    )
+
+
+def test_a_request_that_has_all_but_the_newest_change_has_lost_it() -> None:
     looked: list[Message] = [GO, said("", "a"), returned("a")]
     run = asked().replied("", "a").request(looked).call("b", name="pay").finish()
-    run.add(entries.ServiceRequest, 1, "https://b.example", "POST", "/pay", "{}")
-    run = run.stop().ended(Outcome.ABORTED) if is_stop else run.ended(Outcome.FAILED)
-    run.prompt("Next.").request([*looked, NEXT])
-    subject = Subject(mutating={"https://b.example"})
-    assert len(run.found(changes_kept_after_a_stop, subject)) == finds
+    run.add(entries.ToolResult, "b", "pay", "paid").stop().ended(Outcome.ABORTED).prompt("Next.")
+    run.request([*looked, NEXT])
+    assert len(run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))) == 1
 
 
 def test_the_result_of_a_question_is_no_request_to_continue() -> None:
