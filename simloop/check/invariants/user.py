@@ -175,7 +175,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 
 @invariant(
     "A conversation that keeps the prompt of a failed or stopped run keeps what the run changed; "
-    "one that keeps the changes of failed or of stopped runs keeps those of both.",
+    "one that keeps the changes of failed runs keeps those of stopped ones.",
     "BUGS.md C9, C10, D4", needs=[Need.AGENT, Need.MUTATING],
     sees=[entries.Prompt, entries.ToolResult, *_SERVED, MainRequest, entries.Ended],
 )  # fmt: skip
@@ -189,7 +189,7 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
     changing = set[int]()  # the requests to services
     tried, made = set[tuple[str, str]](), dict[str, tuple[str, str]]()
     before = set[str]()  # the calls that have changed the world in the run before
-    ended, kept = Outcome.COMPLETED, dict[Outcome, int]()
+    ended, kept = Outcome.COMPLETED, 0
     prompt = ""
     was, sent_now = list[SentRequest](), list[SentRequest]()  # in the run before and in this one
     while True:
@@ -208,13 +208,11 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
             sent_now.append(facts.request)
             sent = {call.id for each in facts.request.messages for call in calls_of(each)}
             was_any, is_kept, before = bool(before), not before.isdisjoint(sent), set()
-            others = [each for each in kept if each is not ended]
-            if ended in _ENDED and is_kept:
-                kept[ended] = entry.number
-            elif ended in _ENDED and others and was_any and not is_kept:
-                keeps = f"request {kept[others[0]]} has the calls of a run that {_ENDED[others[0]]}"
-                lost = f"request {entry.number} has lost those of one that {_ENDED[ended]}"
-                return f"{keeps}, and {lost}"
+            if ended is Outcome.FAILED and is_kept:
+                kept = entry.number
+            elif ended is Outcome.ABORTED and kept and was_any and not is_kept:
+                keeps = f"request {kept} has the calls of a run that failed"
+                return f"{keeps}, and request {entry.number} has lost those of one that was stopped"
             elif ended in _ENDED and was_any and not is_kept and _adds(facts.request, prompt, was):
                 has = f"request {entry.number} has the prompt of a run that {_ENDED[ended]}"
                 return f"{has}, and has lost the calls that changed something"

@@ -209,24 +209,6 @@ def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None
         assert len(run.found(changes_kept_after_a_stop, subject)) == finds
 
 
-@pytest.mark.parametrize("outcome", [Outcome.ABORTED, Outcome.FAILED])
-def test_who_keeps_the_changes_of_one_kind_of_run_keeps_those_of_the_other(
-    outcome: Outcome,
-) -> None:
-    """The next request has all that the newest one had, and nothing of the change behind it."""
-    paid: list[Message] = [GO, said("", "a"), returned("a")]
-    run = Recording().prompt().request([GO]).call("a", name="pay").finish()
-    run.add(entries.ToolResult, "a", "pay", "paid").stop().ended(Outcome.ABORTED).prompt("Next.")
-    run.request([*paid, NEXT]).call("b", '{"n": 2}', name="pay").finish()
-    run.add(entries.ToolResult, "b", "pay", "paid").ended(outcome).prompt("Last.")
-    (found,) = run.request([*paid, LAST]).found(
-        changes_kept_after_a_stop, Subject(mutating={"pay"})
-    ) or [""]
-    assert ("a run that was stopped, and request 3 has lost" in found) is (
-        outcome is Outcome.FAILED
-    )
-
-
 def test_a_request_that_has_all_but_the_newest_change_has_lost_it() -> None:
     looked: list[Message] = [GO, said("", "a"), returned("a")]
     run = asked().replied("", "a").request(looked).call("b", name="pay").finish()
