@@ -125,10 +125,8 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
-    changed = sorted(name for name, _ in _written_here() - before)
-    if changed and not (folder and folder.samefile(".")):
-        note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
-                   "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
+    if not (folder and folder.samefile(".")):
+        _name(sorted(name for name, _ in _written_here() - before))
     written = files.written if files else {}
     if output_format == "json":
         out(report_json(sums, written))
@@ -144,6 +142,12 @@ def _written_here() -> set[tuple[str, int]]:
         files = [each for each in os.scandir() if each.is_file() and each.inode() not in own]
         return {(each.name, each.stat().st_mtime_ns) for each in files}
     return set()
+
+
+def _name(changed: list[str]) -> None:
+    if changed:
+        note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
+                   "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
 
 
 def _resume(
