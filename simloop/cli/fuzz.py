@@ -66,9 +66,6 @@ _USUAL_BUDGET_NS = 30 * _NS_PER_S
 @click.option("--jobs", type=click.IntRange(1),
               help="The number of processes that search; by default 1, and one for each core if "
               "the runs of your own agent are slow.")  # fmt: skip
-@click.option("--dask", default="", metavar="ADDRESS",
-              help="Search on the Dask cluster whose scheduler is at ADDRESS; needs the extra "
-              "`dask`.")  # fmt: skip
 @click.option("--isolate/--no-isolate", default=None,
               help="Make each run in a process of its own; by default if that costs less than a "
               "third of the runs of your own agent.")  # fmt: skip
@@ -76,7 +73,7 @@ _USUAL_BUDGET_NS = 30 * _NS_PER_S
 def command(
     *, loop: str | None, program: str, budget_ns: int | None, provider: str, declared: Path | None,
     runs: int | None, seed: int, sources: tuple[str, ...], folder: Path | None, jobs: int | None,
-    dask: str, isolate: bool | None, output_format: str,
+    isolate: bool | None, output_format: str,
 ) -> int:  # fmt: skip
     """Search generated worlds for failures of a loop.
 
@@ -105,7 +102,7 @@ def command(
         journal = executor.Journal(folder, settings)
     warm = jobs is None and can_isolate() and sums.is_slow
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
-    here = jobs == 1 and not dask
+    here = jobs == 1
     ranges = executor.Ranges(
         runs, None if budget_ns is None else budget_ns / _NS_PER_S,
         most=sys.maxsize if here else executor.MOST_OF_WORKER, shrinks=journal is not None,
@@ -117,9 +114,9 @@ def command(
         StatusLine(sys.stderr) as status,
         signals_to_stop(partial(_stop, ranges, here=here)) as came,
         suppress(KeyboardInterrupt),
-        executor.workers(jobs, dask, forked=warm) as pool,
+        executor.workers(jobs, forked=warm) as pool,
     ):
-        for result in executor.results_of(*pool, settings, ranges):
+        for result in executor.results_of(pool, jobs, settings, ranges):
             for each in sums.add(result):
                 _take(each, files, is_shown=output_format == "text")
             status.say(progress_line(sums))

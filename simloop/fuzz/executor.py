@@ -1,4 +1,4 @@
-"""The execution of a search: ranges of worlds, played here, in other processes or on a cluster.
+"""The execution of a search: ranges of worlds, played here or in other processes.
 
 A world depends on the seed and its number alone, so a search in many processes finds exactly what
 one process finds. A range ends with the first failure of a new group, which is told at once. With a
@@ -11,11 +11,11 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from simloop import __version__
 from simloop.check.invariants.judge import add_invariants
 from simloop.check.trial import FINISHES, UNJUDGED, UNLIKE, Failure, trial
-from simloop.errors import CheckFailed, ReplayDiverged, ScenarioError, install_hint
+from simloop.errors import CheckFailed, ReplayDiverged, ScenarioError
 from simloop.fuzz import processes
 from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest
@@ -37,7 +37,7 @@ from simloop.runs.folders import begin_in_own_folder, can_bind
 from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.patience import OVERDUE, Overdue, patience
 from simloop.runs.plan import Plan
-from simloop.scenario.designs import names_own
+from simloop.scenario.designs import is_program, names_own
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Declared, Scenario
 from simloop.scenario.writing import scenario_text
@@ -162,14 +162,15 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     plain course becomes another one, gets a process for each run.
     """
     start_s = processes.cpu_s()
-    in_main = threading.current_thread() is threading.main_thread()
-    forks = in_main and names_own(settings.loop) and can_isolate()
+    forks = names_own(settings.loop) and can_isolate()
+    # The runs of a program are forks, and let this process import its libraries.
+    search = settings.search() if is_program(settings.loop) else None
     if forks and not processes.NURSERIES:
         processes.NURSERIES.append(processes.Nursery())  # before the first run of this process
-    search = settings.search()
+    of_program, search = search is not None, search or settings.search()
     search.number, search.failures = due.first - 1, FoundFailures(due.known)
-    search.twin = TWIN if in_main else None  # a cluster may play several ranges in one process
-    if forks and search.is_of_agent and settings.isolate is None:
+    search.twin = TWIN
+    if forks and search.is_of_agent and not of_program and settings.isolate is None:
         if settings not in _KEEPING and (played := _played_in_fork(settings, due, search)):
             if any(each.name == DIVERGED for each in played.findings):
                 _KEEPING.add(settings)
@@ -418,57 +419,25 @@ class _Here(Executor):
         return future
 
 
-def _end_nurseries() -> None:
-    while processes.NURSERIES:
-        processes.NURSERIES.pop().end()
-
-
 @contextmanager
-def workers(jobs: int, dask: str = "", *, forked: bool = False) -> Iterator[tuple[Executor, int]]:
-    """Provide so many processes, or the Dask cluster at an address, and their number.
+def workers(jobs: int, *, forked: bool = False) -> Iterator[Executor]:
+    """Provide so many processes, which an error or Ctrl-C kills.
 
-    Forked processes need not import an agent again.
+    Forked ones need not import an agent again.
     """
-    with ExitStack() as stack:
-        stack.callback(TWIN.end)
-        stack.callback(_end_nurseries)
-        if dask:
-            yield stack.enter_context(dask_cluster(dask))
-        elif jobs == 1:
-            yield _Here(), 1
-        else:
-            yield stack.enter_context(worker_processes(jobs, forked=forked)), jobs
-
-
-@contextmanager
-def worker_processes(jobs: int, *, forked: bool = False) -> Iterator[Executor]:
-    """Provide so many processes. An error, or Ctrl-C, kills them."""
     # By default no `fork`: it copies the virtual clock of a program that fuzzes in a simulation.
     start = multiprocessing.get_context("fork" if forked else "spawn")
-    with ProcessPoolExecutor(jobs, start, processes.begin_worker, (os.getpid(),)) as pool:
+    begin = processes.begin_worker, (os.getpid(),)
+    with _Here() if jobs == 1 else ProcessPoolExecutor(jobs, start, *begin) as pool:
         try:
             yield pool
         except BaseException:
-            for child in multiprocessing.active_children():
+            for child in multiprocessing.active_children() if jobs > 1 else ():
                 child.kill()
             raise
-
-
-@contextmanager
-def dask_cluster(address: str) -> Iterator[tuple[Executor, int]]:
-    """Provide a Dask cluster, and the number of its threads."""
-    try:
-        from distributed import Client  # noqa: PLC0415 - an extra, which takes a second to import
-    except ImportError as error:
-        message = "--dask needs the extra `dask`"
-        raise ScenarioError(message, key="--dask", hint=install_hint("dask")) from error
-    try:
-        client = Client(address, timeout="10s")
-    except (OSError, ValueError) as error:
-        message = f"no Dask scheduler answers at {address}: {error}"
-        raise ScenarioError(message, key="--dask", hint="start one: dask scheduler") from error
-    with client, client.get_executor(pure=False) as executor:
-        yield executor, max(1, sum(client.nthreads().values()))
+        finally:
+            TWIN.end()
+            processes.end_nurseries()
 
 
 def results_of(
@@ -484,7 +453,7 @@ def results_of(
             return
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             due = running.pop(future)
-            if type(future.exception()).__name__ in {"BrokenProcessPool", "KilledWorker"}:
+            if isinstance(future.exception(), BrokenProcessPool):
                 hint = "the loop under test ends its process, or takes all memory; try --jobs 1"
                 raise CheckFailed(f"a worker died in runs {due.first} to {due.end - 1}", hint=hint)
             yield from ranges.add(future.result(), due)

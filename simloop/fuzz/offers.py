@@ -22,6 +22,7 @@ from simloop.runs import patience
 from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
+from simloop.scenario.designs import is_program
 from simloop.scenario.people import Line
 from simloop.scenario.replies import Reply, When
 from simloop.scenario.schema import Scenario
@@ -165,8 +166,9 @@ def _record(base: Scenario, given: RunOptions) -> Sequence[AnyEntry]:
     def run() -> list[AnyEntry]:
         return [*trial(Plan(base, given), UNJUDGED).entries]
 
+    is_apart = can_isolate() and not is_program(base.loop or "")  # its runs are forks
     try:
-        return isolated(run, limit_s=patience.PATIENCE_S) if can_isolate() else run()
+        return isolated(run, limit_s=patience.PATIENCE_S) if is_apart else run()
     except CheckFailed:  # it does not end, or it ends its process
         return ()
 

@@ -66,6 +66,12 @@ NURSERIES: list["Nursery"] = []
 """The nursery of this process, if it has one."""
 
 
+def end_nurseries() -> None:
+    """End the nursery of this process."""
+    while NURSERIES:
+        NURSERIES.pop().end()
+
+
 def cpu_s() -> float:
     """Return the seconds of computing of this process, its nursery, and those that have ended."""
     times, others = os.times(), sum(each.cpu_s for each in NURSERIES)
@@ -103,7 +109,7 @@ class Nursery:
 def _nurse(pipe: Connection, parents: Connection) -> None:
     parents.close()
     begin_worker(os.getppid())
-    with contextlib.suppress(EOFError):
+    with contextlib.suppress(EOFError), kept_border():
         while True:
             content, asked = pipe.recv()
             start_s = cpu_s()

@@ -7,8 +7,7 @@ fault, and the loop must end: a run that does not is the failure `finishes`.
 Each world has a number, from 1. Ten worlds in a row are a *family*: they share their settings, so
 that making a plan costs less than playing. The choices of a family come from the seed of the search
 and the number of the family alone, so a world is a pure function of the seed and its number, and
-any process can play any range of a search. Steering the choices by the coverage of earlier runs was
-tried and left out: it found no fault of tests/loopbench sooner.
+any process can play any range of a search. Steering by coverage found no fault sooner.
 """
 
 import contextlib
@@ -171,6 +170,8 @@ class Search:
         self._shared: dict[str, Any] = {} if declares is None else {"declares": declares}
         chosen = loop_of(_with_limits_of(loop, self._shared), self._given)
         chosen.check()  # one error, and not one for each run
+        if chosen.program is not None:
+            type(chosen.program).imports_here = True
         machine = chosen.machine
         self.isolates = isolate
         self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}

@@ -257,23 +257,6 @@ def test_a_search_that_is_killed_leaves_no_workers(tmp_path: Path) -> None:
             time.sleep(0.1)
 
 
-@pytest.mark.slow
-def test_a_search_runs_on_a_dask_cluster(cli: Cli, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
-    with distributed.LocalCluster(processes=True, **options) as cluster:
-        shown = cli("fuzz", *LOOP, "--runs", "9", "--dask", cluster.scheduler_address)
-    assert untimed(shown.stdout) == untimed(cli("fuzz", *LOOP, "--runs", "9").stdout)
-
-
-@pytest.mark.slow
-def test_an_address_without_a_scheduler_is_refused(cli: Cli) -> None:
-    pytest.importorskip("distributed")
-    shown = cli("fuzz", *LOOP, "--runs", "1", "--dask", "tcp://127.0.0.1:1")
-    assert shown.exit_code == 2
-    assert "no Dask scheduler answers" in shown.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

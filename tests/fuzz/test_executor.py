@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from simloop import Scenario
 from simloop.errors import CheckFailed, ScenarioError
-from simloop.fuzz import executor
+from simloop.fuzz import executor, processes
 from simloop.fuzz.executor import (
     Journal,
     Range,
@@ -33,7 +33,7 @@ from simloop.runs.folders import can_bind, own_folder
 def no_nursery_is_left() -> Iterator[None]:
     """A nursery is a fork from before the first run of a process, which other tests have made."""
     yield
-    executor._end_nurseries()
+    processes.end_nurseries()
 
 
 SETTINGS = SearchSettings("searching:repeats", seed=3)

@@ -12,6 +12,7 @@ import pytest
 from simloop import Reply, RunawayRun, Scenario, ScenarioError, Trigger, run
 from simloop.check.trial import verify
 from simloop.errors import CheckFailed, Deadlock
+from simloop.fuzz.search import Search
 from simloop.runs import program as programs
 from simloop.runs.folders import placed_folder
 from simloop.runs.result import Result
@@ -449,6 +450,29 @@ def test_an_expected_exit_status_is_compared(program: Any) -> None:
         result.expect(exit=0)
     with pytest.raises(Exception, match="only a whole program has an exit status"):
         run(SAID).expect(exit=0)
+
+
+def test_a_search_imports_the_libraries_of_a_program_once(
+    program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs.WholeProgram, "imports_here", False)
+    (tmp_path / "own.py").write_text("", "utf-8")
+    text = """
+import os, sys
+there = [name in sys.modules for name in ("colorsys", "own")]
+import own, colorsys
+print(there, os.environ["HOME"])
+"""
+    before = dict(os.environ)
+    cold = program(text).text
+    assert "[False, False]" in cold
+    assert program(text).text == cold
+    try:
+        Search("$ program.py")
+        assert program(text).text == cold.replace("[False,", "[True,")
+    finally:
+        sys.modules.pop("colorsys", None)
+    assert dict(os.environ) == before
 
 
 def test_the_process_of_this_test_is_as_before(program: Any) -> None:

@@ -171,9 +171,11 @@ class NameExchange:
                 self._open()
 
     def keep(self) -> None:
-        """Leave the stand-ins in their places until `let_go`."""
+        """Leave the stand-ins in their places until `let_go`; forks need not find them again."""
         with self.lock:
             self.keepers += 1
+            if self.seals == 0:
+                self._scan()
 
     def let_go(self) -> None:
         """Put everything back, unless a simulation or another keeper still needs the border."""
