@@ -534,8 +534,8 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
 def no_failure_after_an_answer(subject: Subject) -> Watch:
     """A reply with text and without calls, also half ones, which ended by itself, is an answer.
 
-    A message of the user that no request of the run has needs a further one, unless the answer
-    comes in the last step that the agent declares. It may be beyond a bound of the agent's own.
+    A message of the user that no request of the run has needs a further one. An answer may be
+    beyond a bound of the agent's own, but not in the last step that it declares.
     """
     facts, limits = subject.facts, subject.limits
     said: set[str] = set()
@@ -549,8 +549,7 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
         steps = sum(each.finish is not None for each in of_run)
         is_last = limits is not None and steps == limits.max_steps
         waiting = said - {message.text for message in request.messages} if request else ()
-        is_bound = waiting or tells(entry.message, "bounds")
-        is_bound = is_bound and not is_last
+        is_bound = waiting or (tells(entry.message, "bounds") and not is_last)
         if entry.outcome is not Outcome.FAILED or facts.stop is not None or is_bound:
             continue
         if request and request.output and any(_lacks_words(each.text) for each in replies):

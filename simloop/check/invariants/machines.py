@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from simloop.check.invariants.decisions import closed_by
-from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Course, MainRequest, Subject
+from simloop.check.invariants.invariant import invariant
+from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Bound, Feature, Machine, Run
 from simloop.kernel.states import ClosingStep, Compacting, Finished, ReplyFacts
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.rules import ended_too_early
-from simloop.trace.entries import Prompt, Transition
 
 _CUT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason.ERROR})
 _IN_VAIN = signals.ContextCompacted(shrunk=False)
@@ -161,21 +160,6 @@ def full_contexts_compacted(subject: Subject, entry: Any) -> str:
 
 
 @invariant(
-    "A reply that was cut off, or a request that is too long, forces a compaction while an attempt "
-    "is left.",
-    "BUGS.md A9, B1, B17", sees=[signals.StepClosed, signals.ModelFailed],
-)  # fmt: skip
-def overflows_force_compaction(subject: Subject, _: Any) -> str:
-    """The model has no room for a whole reply, or the provider says so."""
-    course = subject.course
-    state = course.run.state
-    ended = type(state) is Finished and bool(state.limit)
-    if not _has_overflowed(course) or type(course.effect) is effects.Compact or ended:
-        return ""
-    return "the context is too long, an attempt is left, and no compaction is tried"
-
-
-@invariant(
     "A compaction that does not make the context smaller ends the run if it was forced, or if no "
     "limit counts compactions.",
     "BUGS.md B1, B5, B15, B18", sees=[signals.ContextCompacted],
@@ -190,22 +174,3 @@ def useless_compaction_ends_run(subject: Subject, _: Any) -> str:
     if type(course.run.state) is Finished or (is_counted and not state.forced):
         return ""
     return f"the run goes on after a {'forced' if state.forced else 'normal'} compaction in vain"
-
-
-@invariant(
-    "A compaction that does not make the context smaller is not repeated before the next model "
-    "call.",
-    "BUGS.md B1, B4, B5", sees=[Prompt, signals.ContextCompacted, MainRequest],
-    needs=[Need.MACHINE], begins=[signals.ContextCompacted],
-)  # fmt: skip
-def useless_compaction_not_repeated(subject: Subject) -> Watch:  # noqa: ARG001 - see `Need`
-    """The context is the same, so the second compaction would gain nothing either."""
-    in_vain = False
-    while True:
-        entry = yield
-        if type(entry) is Transition:
-            if in_vain:
-                return "a compaction that gained nothing is repeated"
-            in_vain = entry.signal == _IN_VAIN
-        else:
-            in_vain = False

@@ -107,7 +107,7 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
                 uncertain.append(first)
         elif is_change(subject, entry) and entry.method not in _IDEMPOTENT:
             sent[entry.number] = entry
-            asked = [call for reply in subject.facts.last_replies() for call in reply.calls]
+            asked = asked_calls(subject)
             given = "".join(call.arguments for call in asked)
             what, key = _made(entry, given)
             alike = [each for each in uncertain if _made(each, given)[0] == what]
@@ -183,9 +183,17 @@ def arguments_quoted_in_paths(subject: Subject, entry: ServiceRequest) -> str:
     return ""
 
 
+def asked_calls(subject: Subject) -> list[Called]:
+    """Return the calls of the newest replies; those before a pause may have waited for a yes."""
+    facts = subject.facts
+    return [
+        call for reply in facts.last_replies() or facts.main_replies[-1:] for call in reply.calls
+    ]
+
+
 def are_several(subject: Subject) -> bool:
     """Return whether the newest replies have several calls."""
-    return sum(len(reply.calls) for reply in subject.facts.last_replies()) > 1
+    return len(asked_calls(subject)) > 1
 
 
 def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceRequest) -> bool:
@@ -196,8 +204,7 @@ def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceReq
     """
     if not isinstance(entry, ServiceRequest):
         return tools.changes(entry, subject.mutating or ())
-    known, replies = subject.mutating or (), subject.facts.last_replies()
-    names = {call.name for reply in replies for call in reply.calls}
+    known, names = subject.mutating or (), {call.name for call in asked_calls(subject)}
     by_tool = bool(names) and names.issubset(known) and not any("://" in each for each in known)
     return (by_tool and entry.method in tools.CHANGING) or tools.changes_a_service(entry, known)
 
@@ -210,7 +217,8 @@ def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceReq
 def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     """The arguments may be cut off too, and a retry would call the tool again.
 
-    What goes on after the end of a run was begun for an earlier reply, as by a timer.
+    What goes on after the end of a run was begun for an earlier reply, as by a timer, and a DELETE
+    of what the call does not name undoes the change of an earlier one.
     """
     replies = subject.facts.last_replies() if subject.facts.ended is None else []
     broken = [
@@ -218,6 +226,10 @@ def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | Prog
     ]
     if not broken or len(broken) < len(replies) or not is_change(subject, entry):
         return ""
+    if type(entry) is ServiceRequest and entry.method == "DELETE":
+        given = "".join(call.arguments for each in broken for call in each.calls)
+        if entry.path.rpartition("/")[2] not in given:
+            return ""
     why = "failed" if broken[0].finish is None else f"ended with {broken[0].finish}"
     does = "is sent" if type(entry) is ServiceRequest else "starts"
     return f"{tools.described(entry)} {does}, and the reply to request {broken[0].number} {why}"
@@ -320,32 +332,44 @@ def services_not_pressed(subject: Subject) -> Watch:
     LeftBehind], begins=[ProgramStarted],
 )  # fmt: skip
 def slow_programs_ended(subject: Subject) -> Watch:
-    """The model may start it again, beside the first one. A program in the background may go on."""
+    """The model may start it again, beside the first one. A program in the background may go on.
+
+    A stop may reach it after the end of the run, in the same instant.
+    """
     running: dict[int, ProgramStarted] = {}
     given_up: dict[int, str] = {}
     new: set[int] = set()  # those of the newest reply
+    left_ns: int | None = None
     while True:
         entry = yield
-        if type(entry) is ProgramStarted:
+        kind = type(entry)
+        if kind is ProgramStarted:
             running[entry.number] = entry
             new.add(entry.number)
-        elif type(entry) is ProgramEnded:
-            running.pop(entry.program, None)
-        elif type(entry) is Prompt:
-            running, given_up, new = {}, {}, set()
-        elif type(entry) is StopRequested:
+        elif kind is StopRequested:
             given_up |= dict.fromkeys(new.intersection(running), "")
-        elif type(entry) is Request:
+        elif kind is Request:
             new = set()
             texts = [message.text for message in subject.results.values()]
             if len(texts) == 1 and tells(texts[0], "timeouts"):
                 given_up |= dict.fromkeys(running, texts[0])
         else:
-            for number in [each for each in running if each in given_up]:
+            late = list[int]()
+            if kind is LeftBehind:
+                late, left_ns = [each for each in running if given_up.get(each)], entry.at_ns
+            elif left_ns is not None and kind is Prompt:
+                late = [*running]
+            elif left_ns is not None and entry.at_ns > left_ns:
+                late = [entry.program]
+            for number in [each for each in late if each in given_up and each in running]:
                 goes_on = f"{tools.described(running[number])} goes on at the end of the run"
                 told = given_up[number]
                 why = f"the model is told {told!r:.80}" if told else "the user has stopped it"
                 return f"{goes_on}, and {why}"
+            if kind is ProgramEnded:
+                running.pop(entry.program, None)
+            elif kind is Prompt:
+                running, given_up, new, left_ns = {}, {}, set(), None
 
 
 @of_agents(
@@ -543,7 +567,7 @@ def failures_not_remembered(subject: Subject) -> Watch:
 
 @invariant(
     "A tool of an agent, its programs and its requests take no longer than the timeout that the "
-    "agent declares.",
+    "agent declares, and a tool may take that long.",
     "BUGS.md B3, D8", sees=[Prompt, ToolStarted, ToolResult, *_WORK, MainRequest, Ended],
     needs=[Need.AGENT, Need.TOOL_TIMEOUT], begins=[ToolStarted, ProgramStarted, ServiceRequest],
 )  # fmt: skip
@@ -578,6 +602,12 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
             running.clear()
         is_seen = kind in (ToolResult, ProgramEnded, ServiceReply)
         for start in [running.pop(each) for each in due if each in running]:
+            answer = subject.results.get(start.call_id) if type(start) is ToolStarted else None
+            ran_ns = entry.at_ns - start.at_ns
+            is_early = kind is Request and ran_ns < most_ns - SECOND_NS
+            if is_early and answer and tells(answer.text, "timeouts"):
+                broken = f"{tools.described(start)} is broken off after {clock(ran_ns)}"
+                return f"{broken} and not {clock(most_ns)}: {answer.text!r:.60}"
             later = [] if is_seen else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
             took_ns = min(later, default=entry.at_ns) - start.at_ns
             if took_ns > most_ns + tools.SOON_NS:

@@ -49,7 +49,7 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
     """
     asked: Counter[_Work] = Counter()
     named: Counter[str] = Counter()
-    due: set[str] = set()  # calls since the pause whose tools have not run
+    due: set[str] = set()  # calls whose tools have not run
     before: Counter[_Work] = Counter()  # runs before the newest pause
     since: Counter[_Work] = Counter()
     running: dict[str, _Work] = {}
@@ -86,7 +86,7 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
                 ended[work] += 1
         else:
             before.update(ended)
-            ended, since, running, due = Counter(), Counter(), {}, set()
+            ended, since, running = Counter(), Counter(), {}
             changed, done = (done if subject.facts.paused else set()), set()
 
 

@@ -29,6 +29,7 @@ from simloop.messages import (
     FinishReason,
     Message,
     Outcome,
+    SummaryMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -325,7 +326,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
             continue
         history = () if last is None else last.messages
         known, asked = {*asked.messages, *history}.difference(told), None
-        users = (each for each in request.messages if type(each) is UserMessage)
+        users = (each for each in request.messages if type(each) in {UserMessage, SummaryMessage})
         new: list[Message] = [each for each in users if each not in known and each.text not in said]
         if last is not None and request.system_prompt not in systems:
             new.append(UserMessage(request.system_prompt))
@@ -336,7 +337,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         is_told = any(sign in each.text for each in new for sign in signs if sign)
         is_empty = reply.finish is not None and not (reply.text.strip() or reply.calls)
         if new and (is_told or is_empty):
-            if len(known.difference(request.messages)) > _LOST:
+            if len(known.difference(request.messages)) > (1 if is_cut else _LOST):
                 why = "is cut off" if is_cut else "failed" if is_told else "has no words"
                 text = new[0].text
                 return f"request {entry.number} has {text!r:.80} for its history: the summary {why}"
@@ -387,7 +388,8 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
         # Words that stood there before may be those of a request for something else.
         is_new = words not in before or (asked and not gone.isdisjoint(asked.messages))
         if asked and gone and words in held and is_new:
-            there = f"{folded}\n{_words_in(asked)}\n{held}"
+            beside = held.replace(words, "")  # a summary cannot tell what it was not told
+            there = f"{folded}\n{_words_in(asked)}\n{beside}"
             for text in [*said, summary]:
                 start = text[:_BEGINNING]
                 kept = start in there or json.dumps(start)[1:-1] in there

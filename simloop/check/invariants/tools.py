@@ -90,7 +90,7 @@ def changes_made_once(subject: Subject) -> Watch:
         entry = yield
         kind = type(entry)
         if kind is Prompt:
-            called.clear()
+            called -= started  # the others may have waited for the user's yes
             started.clear()
         elif kind is ToolCall:
             called[entry.name] += 1
@@ -399,18 +399,14 @@ def failures_told(subject: Subject) -> Watch:
         elif kind is not Request:
             failed.clear()
         else:
-            inner = [each for call_id, each in failed.items() if call_id.startswith("own-")]
-            if inner and len(subject.results) == 1:
-                failed = dict.fromkeys(subject.results, inner[0])
+            inner = [call_id for call_id in failed if call_id.startswith("own-")]
+            inside = [failed.pop(each) for each in inner]  # of the calls that this request answers
+            if inside and len(subject.results) == 1:
+                failed = dict.fromkeys(subject.results, inside[0])
             for call_id, message in subject.results.items():
                 name, why = failed.pop(call_id, ("", ""))
-                told = (
-                    not name
-                    or message.is_error
-                    or why in message.text
-                    or tells(message.text, tool=name)
-                )
-                if not told:
+                is_told = message.is_error or why in message.text or tells(message.text, tool=name)
+                if name and not is_told:
                     return (
                         f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
                         f"and the tool {name!r} failed: {why:.80}"

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
+from simloop.check.invariants.outside import asked_calls, is_change
 from simloop.check.invariants.requests import BEHIND, forms
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
-from simloop.check.invariants.tools import changes_a_service, described, what_of
+from simloop.check.invariants.tools import CHANGING, described, what_of
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -174,23 +175,23 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A conversation that keeps the prompt of a failed or stopped run keeps what the run changed; "
-    "one that keeps the changes of failed runs keeps those of stopped ones.",
+    "A conversation keeps what a failed or stopped run of it has changed.",
     "BUGS.md C9, C10, D4", needs=[Need.AGENT, Need.MUTATING],
     sees=[entries.Prompt, entries.ToolResult, *_SERVED, MainRequest, entries.Ended],
 )  # fmt: skip
-def changes_kept_after_a_stop(subject: Subject) -> Watch:
-    """Else the model makes them again. An agent that takes all such runs back is not judged.
+def changes_of_broken_runs_kept(subject: Subject) -> Watch:
+    """Else the model makes them again. A function may begin anew, unless it keeps other prompts.
 
-    A call that was made before may have changed nothing more. If the next request has anything but
-    what the run began with and the new prompt, that may tell of the changes.
+    A call that was made before may have changed nothing more, and a change that nobody has asked
+    for may undo those before. If the next request has anything but what the run began with and the
+    new prompt, that may tell of the changes.
     """
     facts, mutating = subject.facts, subject.mutating or ()
     changing = set[int]()  # the requests to services
     tried, made = set[tuple[str, str]](), dict[str, tuple[str, str]]()
     before = set[str]()  # the calls that have changed the world in the run before
-    ended, kept = Outcome.COMPLETED, 0
-    prompt = ""
+    keeps, pending = subject.is_instance and _CONVERSATION not in subject.deviations, ""
+    prompt, ended = "", Outcome.COMPLETED
     was, sent_now = list[SentRequest](), list[SentRequest]()  # in the run before and in this one
     while True:
         entry = yield
@@ -202,36 +203,58 @@ def changes_kept_after_a_stop(subject: Subject) -> Watch:
             prompt, was, sent_now = entry.text, sent_now, []
         elif kind is entries.Ended:
             ended = entry.outcome
-        elif kind is entries.ServiceRequest and changes_a_service(entry, mutating):
-            changing.add(entry.number)
+        elif kind is entries.ServiceRequest:
+            changing |= {entry.number} if is_change(subject, entry) else set()
+            made = made if asked_calls(subject) or entry.method not in CHANGING else {}
         elif kind is entries.Request and facts.request is not None:
-            sent_now.append(facts.request)
-            sent = {call.id for each in facts.request.messages for call in calls_of(each)}
-            was_any, is_kept, before = bool(before), not before.isdisjoint(sent), set()
-            if ended is Outcome.FAILED and is_kept:
-                kept = entry.number
-            elif ended is Outcome.ABORTED and kept and was_any and not is_kept:
-                keeps = f"request {kept} has the calls of a run that failed"
-                return f"{keeps}, and request {entry.number} has lost those of one that was stopped"
-            elif ended in _ENDED and was_any and not is_kept and _adds(facts.request, prompt, was):
-                has = f"request {entry.number} has the prompt of a run that {_ENDED[ended]}"
-                return f"{has}, and has lost the calls that changed something"
+            request = facts.request
+            calls = {call.id: call for each in request.messages for call in calls_of(each)}
+            lost = f"request {entry.number} has lost the calls that changed something"
+            if not sent_now and was:
+                keeps = keeps or was[0].messages[-1] in request.messages
+                if before and before.isdisjoint(calls) and ended in _ENDED:
+                    is_lost = _adds(request, prompt, was)
+                    pending = f"{lost} in the run before, which {_ENDED[ended]}" * is_lost
+                if keeps and pending:
+                    return pending
+            gone = made.keys() - calls
+            if gone and _begins_again(facts, request, gone):
+                return f"{lost}, and begins again where the run has been before"
+            sent_now.append(request)
+            answered = (call for call in calls.values() if call.name in mutating)
+            made |= {
+                call.id: (call.name, call.arguments)
+                for call in answered
+                if call.id in subject.results and not tells(subject.results[call.id].text)
+            }
         elif _has_changed(entry, mutating, changing):
-            asked = _asked(facts)
-            ids = {entry.call_id} if kind is entries.ToolResult else {*asked}
-            made |= {call: work for call, work in asked.items() if call in ids}
+            asked = asked_calls(subject)
+            ids = [entry.call_id] if kind is entries.ToolResult else [each.id for each in asked]
+            made |= {each.id: (each.name, each.arguments) for each in asked if each.id in ids}
 
 
-def _asked(facts: Facts) -> dict[str, tuple[str, str]]:
-    return {c.id: (c.name, c.arguments) for reply in facts.last_replies() for c in reply.calls}
+def _begins_again(facts: Facts, request: SentRequest, gone: Collection[str]) -> bool:
+    """Return whether the newest request with those calls began so, and has got no answer."""
+    for number, each in reversed(facts.sent.items()):
+        if any(call.id in gone for message in each.messages for call in calls_of(message)):
+            is_same = each.system_prompt == request.system_prompt
+            began = is_same and each.messages[: len(request.messages)] == request.messages
+            return began and not is_answer(facts.replies[number])
+    return False
 
 
 def _adds(request: SentRequest, prompt: str, to: Iterable[SentRequest]) -> bool:
-    """Return whether a request has what one of others had, and the prompt, and nothing else."""
-    known = (each for each in to if each.system_prompt == request.system_prompt)
-    return any((*each.messages, UserMessage(prompt)) == (*request.messages,) for each in known)
+    """Return whether a request has what one of others had, and the prompt, and nothing else.
+
+    It may also have what the first of them had before its own prompt.
+    """
+    known = [each.messages for each in to if each.system_prompt == request.system_prompt]
+    known += [each[:-1] for each in known[:1]]
+    *begun, last = request.messages or [UserMessage("")]
+    return last.text in prompt and any([*each] == begun for each in known)
 
 
+_CONVERSATION = "conversation-kept-between-prompts"
 _ENDED = {Outcome.FAILED: "failed", Outcome.ABORTED: "was stopped"}
 
 

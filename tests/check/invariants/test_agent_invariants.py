@@ -381,12 +381,16 @@ def test_the_model_may_ask_a_second_agent_again_for_what_failed() -> None:
     assert run.found(no_retry_of_permanent_failure) != []
 
 
-@pytest.mark.parametrize(("steps", "is_found"), [(1, False), (2, True)])
-def test_a_message_of_the_user_is_left_where_no_further_step_is_allowed(
-    steps: int, *, is_found: bool
+@pytest.mark.parametrize(("steps", "waits", "is_found"), [
+    (1, False, False), (2, False, True), (1, True, False), (2, True, False),
+])  # fmt: skip
+def test_an_answer_in_the_last_declared_step_counts_unless_a_message_waits(
+    steps: int, *, waits: bool, is_found: bool
 ) -> None:
-    run = looking(steps - 1).queued("More.").replied("Done.")
-    run.ended(FAILED, message="Error: GaveUp: the limit is 2 steps")
+    run = looking(steps - 1)
+    if waits:
+        run.queued("More.")
+    run.replied("Done.").ended(FAILED, message="Error: GaveUp: the limit is 2 steps")
     assert bool(run.found(no_failure_after_an_answer, declaring())) is is_found
 
 

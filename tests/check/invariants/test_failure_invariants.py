@@ -94,9 +94,15 @@ def pressed(
     retry_after: str = "",
     status: int = 503,
     method: str = "GET",
+    waits: bool = False,
 ) -> Recording:
-    """Requests to a service that is down, or asks for a wait; each comes some seconds later."""
+    """Requests to a service that is down, or asks for a wait; each comes some seconds later.
+
+    The calls may wait for a yes of the user.
+    """
     run = asked().replied("", *calls)
+    if waits:
+        run.ended(text="May I?").prompt("yes")
     for number, wait_s in enumerate((0, *waits_s), 1):
         run.after(wait_s).add(entries.ServiceRequest, number, "https://b.example", method, "/b")
         status = 429 if retry_after else status
@@ -104,14 +110,20 @@ def pressed(
     return run
 
 
-def stopped_amid(*, ends: bool) -> Recording:
-    """A stop amid a program for the newest call, and beside one that an earlier call began."""
+def stopped_amid(*, ends: bool = False, later_s: float | None = None) -> Recording:
+    """A stop amid a program for the newest call, and beside one that an earlier call began.
+
+    It ends before the end of the run, so many seconds later, or not at all.
+    """
     run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("serve",))
     run.request([*CALLED, returned("a")]).replied("", "b")
     run.add(entries.ProgramStarted, 2, ("pytest", "-q")).stop()
     if ends:
         run.add(entries.ProgramEnded, 2, -9)
-    return run.add(entries.LeftBehind, "program", "serve", "bot.py:9 in look")
+    run.add(entries.LeftBehind, "program", "serve", "bot.py:9 in look").ended()
+    if later_s is not None:
+        run.after(later_s).add(entries.ProgramEnded, 2, -9)
+    return run.prompt()
 
 
 def probed(text: str = "exit status 3", *, again: bool) -> Recording:
@@ -204,6 +216,17 @@ def paying() -> Recording:
     """A run in which a tool calls a function of its own that fails."""
     run = asked().replied("", "a").started("own-1", name="pay")
     return run.add(entries.ToolResult, "own-1", "pay", "Error: the bank is away", is_error=True)
+
+
+TRIED: list[Message] = [GO, said("", "a", "b"), *(returned(i, "Error: too long") for i in "ab")]
+
+
+def tried_again() -> Recording:
+    """Two tools are broken off, and once more each; then another one is called."""
+    run = asked().replied("", "a", "b")
+    for call_id in ("a", "b", "own-1", "own-2"):
+        run.started(call_id)
+    return run.request(TRIED).replied("", "c")
 
 
 def cancelled() -> Recording:
@@ -361,7 +384,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "request 2 after 1.000s, and the service asks for 7.000s"),
     (services_not_pressed, pressed(1, retry_after="Thu, 01 Jan 2026 00:00:09 GMT"), "asks for 9"),
     (services_not_pressed, pressed(*[0.5] * 10, status=401), "retry 10 in a row within a second"),
-    (slow_programs_ended, stopped_amid(ends=False),
+    (slow_programs_ended, stopped_amid(later_s=60), "and the user has stopped it"),
+    (slow_programs_ended, stopped_amid(),
      "the program pytest -q goes on at the end of the run, and the user has stopped it"),
     (changes_ended_before_their_answers, under_way("It failed."),
      "is under way, and request 2 tells the model of the result 'it failed.'"),
@@ -424,6 +448,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failures_told, sent(paying().started("own-2", name="pay")
      .add(entries.ToolResult, "own-2", "pay", "paid"), "done")),
     (failures_told, paying().request([GO, said("", "a", "b"), returned("a"), returned("b")])),
+    (failures_told,
+     tried_again().request([*TRIED, said("", "c"), returned("c", "It is paid.")])),
     (failed_programs_told, sent(printed("2 passed\n", 0), "2 passed")),
     (failed_programs_told, sent(printed("", -9), "It was cancelled.")),
     (failed_programs_told, sent(printed("", 1), "It is done.")),
@@ -458,6 +484,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (services_not_pressed, pressed(*[0.5] * 9, status=401)),
     (services_not_pressed, pressed(*[2] * 12, status=404)),
     (slow_programs_ended, stopped_amid(ends=True)),
+    (slow_programs_ended, stopped_amid(later_s=0)),
+    (services_not_pressed, pressed(0, 0, 0, calls=("a", "b"), waits=True)),
     (changes_ended_before_their_answers, under_way("It is done.", ends=True)),
     (changes_ended_before_their_answers, told_beside()),
     (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),

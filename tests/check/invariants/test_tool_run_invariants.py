@@ -321,9 +321,12 @@ class Sends(Recording):
         return self.add(entries.ServiceReply, number, 0 if end else 200, "", end)
 
 
-def sends(*more: str) -> Sends:
+def sends(*more: str, waits: bool = False) -> Sends:
+    """A run whose calls make requests, which may wait for a yes of the user."""
     run = Sends()
     run.prompt().request([GO]).replied("", "a", *more)
+    if waits:
+        run.ended(text="May I?").prompt("yes")
     return run
 
 
@@ -369,12 +372,19 @@ def beside_another_agent() -> Recording:
 BOUND = Subject(tool_timeout=20 * 10**9)
 
 
+def broken_off(seconds: float, result: str = "Error: it took too long") -> Recording:
+    run = asked("a").started("a").after(seconds)
+    return run.request([GO, said("", "a"), returned("a", result)])
+
+
 def of_tests(seconds: float, *, end: bool = True) -> Recording:
     run = asked("a").add(entries.ProgramStarted, 1, ("pytest", "-q")).after(seconds)
     return run.add(entries.ProgramEnded, 1, 0) if end else run.ended()
 
 
 CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
+    (changes_made_once, ran("a").ended().prompt("yes").started("a"), PAYS,
+     "runs again, and the model has asked for 0 calls"),
     (changes_made_once, twice(), PAYS, "of call 'b' with {} runs again, and"),
     (changes_made_once, twice(again="a"), PAYS, "and the model has asked for 1 call"),
     (changes_made_once, inner("{}", "{}", '{"x":1}', "{}"), PAYS,
@@ -403,6 +413,8 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (uncertain_changes_not_repeated,
      sends().sends(1, "lost", method="PATCH").sends(2, body="2").sends(3, method="PATCH"), PAYS,
      "PATCH https://shop.example/pay is sent again as request 3"),
+    (uncertain_changes_not_repeated, sends(waits=True).sends(1, "lost").sends(2), PAYS,
+     "sent again as request 2"),
     (uncertain_changes_not_repeated,
      sends("b").sends(1, "lost", once="a").sends(2, "lost", once="b").sends(3, once="c"), PAYS,
      "sent again as request 3"),
@@ -412,6 +424,8 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (tools_broken_off_in_time,
      asked("a").started("a").after(40).request([GO, said("", "a"), returned("a", "Error: late")]),
      BOUND, "takes 40.000s"),
+    (tools_broken_off_in_time, broken_off(12), BOUND,
+     "with {} is broken off after 12.000s and not 20.000s: 'Error: it took too long'"),
     (tools_broken_off_in_time, of_tests(3_600), BOUND, "the program pytest -q takes 3600.000s"),
     (tools_broken_off_in_time, of_tests(99, end=False), BOUND, "the program pytest -q takes"),
     (results_not_crossed, both().request(CROSSED), Subject(),
@@ -440,11 +454,13 @@ def test_a_change_or_a_result_that_is_wrong_is_found(
 
 RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (changes_made_once, twice(more=["b"]), PAYS),
+    (changes_made_once, asked("a").ended(text="Shall I?").prompt("yes").started("a"), PAYS),
     (changes_made_once, inner("{}", "{}", '{"x":1}'), PAYS),
     (changes_made_once, programs(("pay",), ("pay",), calls="ab"), Subject(mutating={"pay"})),
     (changes_made_once, programs(("payer", "1"), ("payer", "1")), Subject(mutating={"pay"})),
     (changes_made_once, programs(("pay",), calls=""), Subject(mutating={"pay"})),
     (changes_made_once, beside_another_agent(), Subject(mutating={"pay"})),
+    (uncertain_changes_not_repeated, sends("b", waits=True).sends(1, "lost").sends(2), PAYS),
     (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2),
      Subject(mutating={"https://shop.example/payments"})),
     (uncertain_changes_not_repeated,
@@ -453,6 +469,8 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (no_results_exchanged, in_turn("rain", "rain", "rain", "rain"), Subject()),
     (no_results_exchanged, in_turn("rain", "snow", "snow", "sun"), Subject()),
     (tools_broken_off_in_time, asks(29), BOUND),
+    (tools_broken_off_in_time, broken_off(19.5), BOUND),
+    (tools_broken_off_in_time, broken_off(12, "Error: the other call has failed"), BOUND),
     (tools_broken_off_in_time, asks(99, calls=False), BOUND),
     (tool_arguments_fit_the_schema, changing('{"n":17,"other":1}'), shop()),
     (tool_arguments_fit_the_schema, changing("{}"), shop()),

@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 import pytest
 from recording import Recording, returned, said
@@ -6,13 +7,21 @@ from recording import Recording, returned, said
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.user import (
-    changes_kept_after_a_stop,
+    changes_of_broken_runs_kept,
     continued_answers_are_whole,
     conversation_kept_between_prompts,
     oldest_prompts_dropped,
     queued_messages_delivered,
 )
-from simloop.messages import FinishReason, Message, Outcome, Queue, UserMessage
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    Outcome,
+    Queue,
+    ToolCall,
+    UserMessage,
+)
 from simloop.trace import entries
 
 GO, ONE, TWO = UserMessage("Go."), UserMessage("One?"), UserMessage("Two?")
@@ -154,9 +163,9 @@ def test_a_change_is_kept_after_a_stop_as_after_a_failure(first: bool, then: boo
     run.request([*paid(GO, "a", is_kept=first), NEXT]).call("b", '{"n": 2}', name="pay").finish()
     run.add(entries.ToolResult, "b", "pay", "paid").stop().ended(Outcome.ABORTED).prompt("Last.")
     run.request([*paid(GO, "a", is_kept=first), *paid(NEXT, "b", is_kept=then), LAST])
-    found = run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))
-    assert len(found) == (first and not then)
-    assert run.found(changes_kept_after_a_stop, Subject(mutating={"look"})) == []
+    found = run.found(changes_of_broken_runs_kept, Subject(mutating={"pay"}))
+    assert len(found) == (first is not then)  # without a kept prompt, each begins anew
+    assert run.found(changes_of_broken_runs_kept, Subject(mutating={"look"})) == []
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.ABORTED])
@@ -177,8 +186,68 @@ def test_who_keeps_the_prompt_of_a_broken_run_keeps_what_it_changed(
         run = Recording().prompt().request([GO]).call("a", name="pay").finish()
         run.add(entries.ToolResult, "a", "pay", "paid").ended(outcome).prompt("Next.")
         run.request(sent, system_prompt=system)
-        assert len(run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))) == expected
-        assert run.found(changes_kept_after_a_stop, Subject(mutating={"look"})) == []
+        assert len(run.found(changes_of_broken_runs_kept, Subject(mutating={"pay"}))) == expected
+        assert run.found(changes_of_broken_runs_kept, Subject(mutating={"look"})) == []
+
+
+INSTANCE = Subject(mutating={"pay", "https://b.example"}, is_instance=True)
+ANEW = replace(INSTANCE, deviations={"conversation-kept-between-prompts": "each begins anew"})
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.ABORTED])
+@pytest.mark.parametrize(
+    ("subject", "sent", "finds"),
+    [
+        (INSTANCE, [GO, YES, LAST], 1),
+        (INSTANCE, [GO, YES, NEXT, said("", "a"), returned("a"), LAST], 0),
+        (INSTANCE, [GO, YES, UserMessage("a has paid."), LAST], 0),
+        (INSTANCE, [LAST], 0),  # another conversation
+        (replace(INSTANCE, is_instance=False), [GO, YES, LAST], 1),  # it has kept the first prompt
+        (replace(INSTANCE, mutating={"look"}), [GO, YES, LAST], 0),
+    ],
+)
+def test_an_instance_keeps_what_a_broken_run_has_changed(
+    subject: Subject, sent: list[Message], finds: int, outcome: Outcome
+) -> None:
+    run = answered().request([GO, YES, NEXT]).call("a", name="pay").finish()
+    run.add(entries.ToolResult, "a", "pay", "paid").ended(outcome).prompt("Last.").request(sent)
+    assert len(run.found(changes_of_broken_runs_kept, subject)) == finds
+
+
+@pytest.mark.parametrize(("subject", "finds"), [(INSTANCE, 1), (ANEW, 0)])
+def test_who_begins_anew_with_each_prompt_keeps_no_change(subject: Subject, finds: int) -> None:
+    run = asked().call("a", name="pay").finish().add(entries.ToolResult, "a", "pay", "paid")
+    run.ended(Outcome.FAILED).prompt("Next.").request([NEXT])
+    assert len(run.found(changes_of_broken_runs_kept, subject)) == finds
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "finds"),
+    [("pay", "paid", 1), ("pay", "Error: no money", 0), ("look", "paid", 0)],
+)
+def test_a_run_does_not_begin_again_behind_its_changes(name: str, result: str, finds: int) -> None:
+    run = asked().call("a", name=name).finish()  # no trace shows the run of the tool
+    told = AssistantMessage("", (ToolCall("a", name, "{}"),)), returned("a", result)
+    run.request([GO, *told]).failed(503).request([GO])
+    assert len(run.found(changes_of_broken_runs_kept, INSTANCE)) == finds
+    run = asked().call("a", name=name).finish().request([GO, *told]).failed(503)
+    assert run.request([GO, *told]).found(changes_of_broken_runs_kept, INSTANCE) == []
+    run = asked().call("a", name=name).finish().request([GO, *told]).replied("Done.")
+    assert run.request([GO]).found(changes_of_broken_runs_kept, INSTANCE) == []
+
+
+@pytest.mark.parametrize(("undoes", "finds"), [(True, 0), (False, 1)])
+def test_a_change_that_nobody_has_asked_for_may_undo_the_others(
+    finds: int, *, undoes: bool
+) -> None:
+    run = asked().call("a", name="pay").finish()
+    run.add(entries.ServiceRequest, 1, "https://b.example", "POST", "/pay", "{}")
+    run.add(entries.ServiceReply, 1, 201).request([GO, said("", "a"), returned("a")]).failed(401)
+    if undoes:
+        run.add(entries.ServiceRequest, 2, "https://b.example", "DELETE", "/pay/1", "")
+        run.add(entries.ServiceReply, 2, 204)
+    run.ended(Outcome.FAILED).prompt("Next.").request([NEXT])
+    assert len(run.found(changes_of_broken_runs_kept, INSTANCE)) == finds
 
 
 @pytest.mark.parametrize(("person", "finds"), [("ben", 0), ("ann", 1)])
@@ -190,8 +259,8 @@ def test_each_of_several_people_has_a_conversation(person: str, finds: int) -> N
     run = paid(Recording().prompt("ann: Pay.").request([GO]), "a", "{}").ended(Outcome.FAILED)
     run.prompt("ann: Next.").request([GO, said("", "a"), returned("a"), NEXT])
     paid(run, "b", '{"n": 2}').stop().ended(Outcome.ABORTED).prompt(f"{person}: Last.")
-    run.request([GO, LAST])
-    assert len(run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))) == finds
+    run.request([GO, said("", "a"), returned("a"), LAST])
+    assert len(run.found(changes_of_broken_runs_kept, Subject(mutating={"pay"}))) == finds
 
 
 def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None:
@@ -206,7 +275,7 @@ def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None
         paying(run, 2, status, arguments).stop().ended(Outcome.ABORTED).prompt("Last.")
         run.request([GO, said("", "1"), returned("1"), LAST])
         subject = Subject(mutating={"https://b.example"})
-        assert len(run.found(changes_kept_after_a_stop, subject)) == finds
+        assert len(run.found(changes_of_broken_runs_kept, subject)) == finds
 
 
 def test_a_request_that_has_all_but_the_newest_change_has_lost_it() -> None:
@@ -214,7 +283,7 @@ def test_a_request_that_has_all_but_the_newest_change_has_lost_it() -> None:
     run = asked().replied("", "a").request(looked).call("b", name="pay").finish()
     run.add(entries.ToolResult, "b", "pay", "paid").stop().ended(Outcome.ABORTED).prompt("Next.")
     run.request([*looked, NEXT])
-    assert len(run.found(changes_kept_after_a_stop, Subject(mutating={"pay"}))) == 1
+    assert len(run.found(changes_of_broken_runs_kept, Subject(mutating={"pay"}))) == 1
 
 
 def test_the_result_of_a_question_is_no_request_to_continue() -> None:
