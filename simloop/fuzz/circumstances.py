@@ -34,11 +34,10 @@ _FIRST = tuple(_DATA["first"])
 """The beginnings of the names of the circumstances that come first."""
 _PHASES, _TOOLS, _SUMMARIES = _DATA["phases"], _DATA["tools"], _DATA["summaries"]
 _OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
-_REPLIES, _PEOPLE = _DATA["replies"], _DATA["people"]
+_REPLIES, _PEOPLE, _CALLS = _DATA["replies"], _DATA["people"], _DATA["calls"]
 FURTHER, _LAST = "And then?", "And at last?"
 _STORM = 16
 _MOST_STEPS = 40
-_REFUSAL = {"status": 422, "times": 1}
 _CHANGING = ("post", "put", "patch", "delete")
 _SLOW_MS = 40_000  # the time until a reply of which an agent is patient
 
@@ -253,33 +252,22 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         return
     first, second = offer.call(0), offer.call(1, 1)
     name, text = calls_of(first)[0]
-    several: list[dict[str, Any]] = [first, second]
-    all_of_them = [offer.call(place) for place in range(len(offer.first))]
-    for what, keys in (
-        ("two calls", {"call": several}),
-        ("two calls the other way", {"call": several[::-1]}),
-        ("a call and an unknown tool", {"call": [first, {"no_such_tool": {}}]}),
-        ("text and two calls", {"say": "Let me see.", "call": several}),
-        ("a thought and a call", {"think": "Hm.", "call": first}),
-        ("one tool twice", {"call": [first, offer.call(0, 1)]}),
-        ("equal calls", {"call": [each for each in all_of_them for _ in range(2)]}),
-        ("all tools", {"call": all_of_them}),
-        ("all tools, cut off", {"call": all_of_them, "finish": "length"}),
-        ("12 calls", {"call": [offer.call(place, place) for place in range(12)]}),
-        ("9 pieces", {"call": several, "fragments": 9}),
-        ("pieces in turn", {"call": several, "fragments": 3, "interleave": True}),
-        ("malformed arguments", {"call": {name: text[: len(text) // 2] or "{"}}),
-        ("a brace too many", {"call": {name: f"{text}}}"}}),
-        ("half a call", {"half_call": {name: text[: len(text) // 2] or "{"}, "finish": "length"}),
-        ("a call and half a call",
-         {"call": first, "half_call": {offer.first[-1]: "{"}, "finish": "length"}),
-        ("no arguments", {"call": {name: ""}}),
-        ("a call and half a call, lost",
-         {"call": first, "half_call": {offer.first[-1]: "{"}, "lost": "mid-output"}),
-        ("a call again and again",
-         {"call": first, "times": "always" if abilities.ends else _STORM}),
-    ):  # fmt: skip
-        yield Circumstance(what, _inserted(keys))
+    half, every = text[: len(text) // 2] or "{", [offer.call(n) for n in range(len(offer.first))]
+    parts = {
+        "first": [first], "second": [second], "again": [offer.call(0, 1)], "every": every,
+        "every twice": [each for each in every for _ in range(2)],
+        "12": [offer.call(place, place) for place in range(12)], "unknown": [{"no_such_tool": {}}],
+        "half": [{name: half}], "begun": [{offer.first[-1]: "{"}], "none": [{name: ""}],
+        "a brace more": [{name: f"{text}}}"}],
+    }  # fmt: skip
+    for what, keys in _CALLS.items():
+        made: dict[str, Any] = {"call": [each for part in keys["call"] for each in parts[part]]}
+        if half_call := keys.get("half_call"):
+            made["half_call"] = parts[half_call][0]
+        yield Circumstance(what, _inserted({**keys, **made}))
+    again = _inserted({"call": first, "times": "always" if abilities.ends else _STORM})
+    yield Circumstance("a call again and again", again)
+    several = [first, second]
     for what, value in (("null", "null"), ("a list", "[1]")):
         act = _inserted({"call": {name: value}})
         yield Circumstance(f"{what} as arguments", act, is_breach=True)
@@ -303,15 +291,6 @@ def _in_turn(draft: WorldDraft, place: int) -> None:
     first, second = ({}, {}) if not draft.offer.first else (draft.offer.call(n) for n in (0, 1))
     calls: list[list[Any]] = [[first, second], [second, first], [first], [second]]
     draft.insert(place, *[Reply(call=each) for each in calls if first])
-
-
-def _told_at_last(call: Any, most: int) -> Callable[[WorldDraft, int], None]:
-    def act(draft: WorldDraft, _: int) -> None:
-        calls = [Reply(call=call, times=most - 1)] if most > 1 else []
-        draft.replies = [*calls, draft.reply(len(draft.replies))]
-        draft.keys["queue"] = [Queued(say="Message 1.", after="request", nth=most)]
-
-    return act
 
 
 def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
@@ -339,9 +318,6 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     ):
         if not keys or most > _MOST_STEPS:
             continue
-        if kind == "steps":
-            act = _told_at_last(keys["call"], most)
-            yield Circumstance("a message in the last step", act)
         for more in (-1, 3):
             if most + more > 0:
                 act = _inserted({**keys, "times": most + more})
@@ -398,6 +374,9 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         stop = _both(slow, _a_minute_later, _stopped(at="5s"))
         stopped.append(Circumstance(f"{name} is stopped", stop))
     yield from stopped[:1]
+    for name in names[:1]:
+        act = _tool(base, name, {"takes": "20s"}, [{name: n} for n in range(12)])
+        yield Circumstance(f"{name} takes 20s, 12 times at once", act)  # more than run at once
     turns = product(range(len(names)), enumerate(_TOOLS))  # each fault once before any twice
     for turn, (number, keys) in turns:
         name = names[(number + turn) % len(names)]
@@ -425,7 +404,9 @@ def _tool(
 
     def act(draft: WorldDraft, place: int) -> None:
         draft.keys["tools"] = {**draft.get("tools"), name: tool}
-        made = [{one: draft.offer.tools[one].plain} for each in calls for one in each]
+        made = [
+            {one: draft.offer.tools[one].number(n)} for each in calls for one, n in each.items()
+        ]
         if made:
             draft.insert(place, Reply(call=made))
 
@@ -436,11 +417,8 @@ def _people(offer: Offer) -> Iterator[Circumstance]:
     """Yield what a user types: these lines alone, or before those that the agent reads."""
     for name, (goes_on, lines) in _PEOPLE.items() if isinstance(offer.input, list) else ():
         typed = [*map(Line.model_validate, lines), *(offer.input if goes_on else ())]
-        yield Circumstance(f"the user types {name}", _typed(typed))
-
-
-def _typed(lines: Sequence[Line]) -> Callable[[WorldDraft, int], None]:
-    return lambda draft, _: draft.keys.update(input=lines)
+        act = partial(lambda lines, draft, _: draft.keys.update(input=lines), typed)
+        yield Circumstance(f"the user types {name}", act)
 
 
 def _answering(name: str, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
@@ -464,17 +442,14 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("a further prompt after a failure", _both(failing, _further))
     refused = _inserted({"http": {"status": 401}})
     yield Circumstance("a further prompt after a refusal", _both(refused, _further))
-    if offer.first:
-        calls = _inserted({"call": [offer.call(0), offer.call(1)]})
-        act = _both(refused, calls, _further)
-        yield Circumstance("a further prompt after two calls and a refusal", act)
     cuts: list[tuple[str, Any]] = [("say", "Some"), ("call", offer.call(0) if offer.first else {})]
     for key, given in cuts:
         if given:
             cut = _inserted({key: given, "finish": "length"})
             yield Circumstance(f"a further prompt after a cut in `{key}`", _both(cut, _further))
     if offer.course:
-        yield Circumstance("a refusal and then a stop, each after the calls", _refused_and_stopped)
+        for end in ("refusal", "stop"):
+            yield Circumstance(f"a {end} after the calls", partial(_after_calls, end))
         yield Circumstance("each call of the course twice", _twice)
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
     halt = _both(_in_second(), _stopped(after="request", nth=2))
@@ -482,8 +457,9 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("the second prompt is answered", _in_second())
     asks = offer.first or base.models  # else a summary is asked for as an answer is
     if asks:
-        broken = _many(_WHOLE, broken=[*_SUMMARIES.values()][1:])
-        yield Circumstance("many prompts, with summaries that break", broken)
+        broken = [*_SUMMARIES.values()][1:]
+        yield Circumstance("many prompts, with summaries that break", _many(_WHOLE, 12, broken))
+        yield Circumstance("a long talk, with summaries that break", _long(_WHOLE, 0, broken))
     for what, summary in _SUMMARIES.items() if asks else [(", summed up", _WHOLE)]:
         yield Circumstance(f"a long conversation{what}", _long(summary))
         yield Circumstance(f"many prompts{what}", _many(summary))
@@ -497,24 +473,14 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("two messages after request", two)
 
 
-def _refused_and_stopped(draft: WorldDraft, _: int) -> None:
-    """Let the model make all its calls in a run that fails, and others in one that is stopped."""
+def _after_calls(end: str, draft: WorldDraft, _: int) -> None:
+    """Let the model make all its calls in a run that ends so, and ask twice more."""
     calls = [each for each in draft.replies if each.call]
-    again = []
-    for each in calls:
-        others = [{name: _other(draft.offer, name, given)} for name, given in calls_of(each.call)]
-        again.append(each.model_copy(update={"ids": [], "call": others}))
-    draft.replies = [*calls, Reply(http=Http(status=401)), *again]
-    draft.keys["then"] = [*_then(draft, "Do it again."), FURTHER, _LAST]
-    draft.keys["abort"] = Trigger(after="request", nth=2 * len(calls) + 2)
-
-
-def _other(offer: Offer, name: str, given: str) -> Any:
-    """Return other arguments without blanks for a tool that may be called, or the same ones."""
-    tool = offer.tools[name] if name in offer.first else None
-    values = () if tool is None else (tool.plain, *tool.edges)
-    usual = (each for each in values if all(str(one).strip() for one in each.values()))
-    return next((each for each in usual if each != json_value(given)), given)
+    refusal = [Reply(http=Http(status=401))] if end == "refusal" else []
+    draft.replies = [*calls, *refusal]
+    draft.keys["then"] = [*_then(draft, FURTHER), _LAST]
+    if not refusal:
+        draft.keys["abort"] = Trigger(after="request", nth=len(calls) + 1)
 
 
 def _again(draft: WorldDraft, _: int) -> None:
@@ -572,20 +538,22 @@ _FULL = TokenUsage(input=180_000, output=9_000)
 _WHOLE = {"say": "In short."}
 
 
-def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+def _long(
+    keys: Mapping[str, Any], calls: int = 12, broken: Sequence[Mapping[str, Any]] = (),
+) -> Callable[[WorldDraft, int], None]:  # fmt: skip
     """Let all say and call so much that most agents shorten their history, with a summary.
 
-    An agent asks for a summary without its tools.
+    An agent asks for a summary without its tools, and may wait for its user before a call.
     """
 
     def act(draft: WorldDraft, _: int) -> None:
-        calls: Any = (
-            {"call": [draft.offer.call(n, n) for n in range(12)]} if draft.offer.first else {}
-        )
-        draft.insert(0, Reply(say=["some words " * 3_000], **calls, usage=_FULL, times=2))
-        _summed(draft, keys, "first words")
+        made = [draft.offer.call(n, n) for n in range(calls)] if draft.offer.first else []
+        draft.replies = draft.replies if calls else []
+        draft.insert(0, Reply(say=["some words " * 3_000], call=made, usage=_FULL, times=2))
+        _summed(draft, keys, "first words", broken)
         said = [Then(say=each * 3_000) for each in ("first words ", "second words ")]
-        draft.keys["then"] = _then(draft, *said, FURTHER)
+        more: list[str | Then] = [*said, FURTHER, _LAST]
+        draft.keys["then"] = _then(draft, *more) if calls else [*draft.get("then"), *more]
 
     return act
 
@@ -603,11 +571,7 @@ def _many(
         for number in range(prompts if draft.offer.first else 0):
             calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
             draft.replies += [*[Reply(call=calls)] * (number.bit_count() % 3), end]
-        _summed(draft, keys, "Prompt 2.")
-        when = When(tools=[])
-        draft.rules[:0] = [
-            Reply.model_validate({**each, "when": when, "times": 1}) for each in broken
-        ]
+        _summed(draft, keys, "Prompt 2.", broken)
         numbers = range(2, prompts + 2)  # no more in a minute than a limit for users allows
         more = [Then(say=f"Prompt {number}.", after="19s") for number in numbers]
         draft.keys["then"] = [*draft.get("then"), *more]
@@ -615,7 +579,9 @@ def _many(
     return act
 
 
-def _summed(draft: WorldDraft, keys: Mapping[str, Any], early: str) -> None:
+def _summed(
+    draft: WorldDraft, keys: Mapping[str, Any], early: str, broken: Sequence[Mapping[str, Any]]
+) -> None:
     """Answer each request for a summary so: an agent asks for it without its tools.
 
     Another model answers so if it gets the text `early`, or fails at all requests.
@@ -624,6 +590,8 @@ def _summed(draft: WorldDraft, keys: Mapping[str, Any], early: str) -> None:
         is_whole = keys.keys() == {"say"}
         first = [Reply(when=When(tools=[]), say="At first.", times=1)] if is_whole else []
         draft.rules += [*first, Reply(when=When(tools=[]), **keys, times="always")]
+    once = {"when": When(tools=[]), "times": 1}
+    draft.rules[:0] = [Reply.model_validate({**each, **once}) for each in broken]
     if keys.keys() != {"say"}:
         when = {"conversation": {"contains": early}} if "pace" in keys else None
         said = Reply.model_validate({**keys, "when": when, "times": "always"})
@@ -677,7 +645,8 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         ]
         in_turn = _both(_with_services(name, slow), _in_turn)
         yield Circumstance(f"{name} is late with the first of two calls", in_turn)
-        refused = [Route.model_validate({each: f"/{REST}", **_REFUSAL}) for each in _CHANGING]
+        refusal = {"status": 422, "times": 1}
+        refused = [Route.model_validate({each: f"/{REST}", **refusal}) for each in _CHANGING]
         again = _both(_with_services(name, [*refused, *late]), _all_again)
         yield Circumstance(f"{name} refuses changes, is late, and all is done again", again)
     wait = _OF_SERVICES["asks for a wait"][1]

@@ -390,13 +390,38 @@ def test_summaries_break_one_after_the_other_amid_many_prompts() -> None:
     ]  # fmt: skip
 
 
-def test_a_prompt_follows_two_calls_and_a_refusal() -> None:
+def test_two_prompts_follow_a_run_that_breaks_after_all_its_calls() -> None:
     offer = offered(native)
     found = {each.name: each for each in of(native, GO, offer)}
-    made = world(found["a further prompt after two calls and a refusal"], GO, offer)
-    calls, refused = made.model[1:3]
-    assert (len(calls.call), refused.http and refused.http.status) == (2, 401)
-    assert made.then == [FURTHER]
+    calls = [each.call for each in offer.course]
+    for end in ("refusal", "stop"):
+        made = world(found[f"a {end} after the calls"], GO, offer)
+        assert [each.call for each in made.model[: len(calls)]] == calls
+        assert made.then == [FURTHER, "And at last?"]
+        refused = made.model[len(calls)].http
+        assert (end == "refusal") == (refused is not None and refused.status == 401)
+        stop = made.abort and (made.abort.after, made.abort.nth)
+        assert stop == (None if end == "refusal" else ("request", len(calls) + 1))
+
+
+def test_summaries_break_in_turn_amid_a_long_talk() -> None:
+    offer = offered(native)
+    (each,) = (one for one in of(native, GO, offer) if one.name.startswith("a long talk"))
+    made = world(each, GO, offer)
+    sums = [each for each in made.model if each.when is not None and each.when.tools == []]
+    assert [each.times for each in sums] == [1, 1, 1, 1, "always"]
+    assert not any(each.call for each in made.model)
+    assert len(made.then) == 4
+
+
+def test_a_tool_is_slow_in_more_calls_than_run_at_once() -> None:
+    offer = structs.replace(offered(Asks), ran=frozenset({"find"}))
+    (each,) = (one for one in of(Asks, GO, offer) if one.name.endswith("12 times at once"))
+    made = world(each, GO, offer)
+    (slow,) = (tool for tool in made.tools.values() if tool.takes)
+    calls = next(one.call for one in made.model if len(one.call) == 12)
+    assert slow.takes == 20 * 10**9
+    assert len({str(call) for call in calls}) > 1
 
 
 def test_summaries_fail_also_amid_many_prompts() -> None:
@@ -546,14 +571,3 @@ def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
         found[f"service.503 of a {method.upper()} to {shop}"], base, offer
     ).services[shop]
     assert (getattr(broken, method), broken.status, broken.times, rest) == ("/...", 503, 1, routes)
-
-
-def test_a_message_comes_in_the_last_step_that_an_agent_declares() -> None:
-    limits = Limits(max_steps=4)
-    found = of(native, GO, offered(native), limits=limits)
-    (each,) = (one for one in found if one.name == "a message in the last step")
-    made = world(each, GO, offered(native))
-    (queued,) = made.queue
-    assert (queued.after, queued.nth) == ("request", 4)
-    assert made.model[0].times == 3
-    assert not made.model[1].call
