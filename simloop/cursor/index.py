@@ -121,9 +121,10 @@ class Index:
 
     def _piece(self, place: int, entry: Any, record: Sequence[AnyEntry]) -> None:
         text = self._text.get(entry.request)
+        before = record[text[-1]] if text else entry
         if type(entry) not in TEXTS:
             self._text.pop(entry.request, None)
-        elif text and _goes_on(record[text[-1]], entry):
+        elif text and type(before) is type(entry) and entry.at_ns - before.at_ns < STALL_NS:
             text.append(place)
         else:
             self._text[entry.request] = [place]
@@ -202,10 +203,6 @@ _BEFORE_A_RETRY = frozenset({entries.Error, entries.StreamCut, entries.Backoff})
 
 def _key_of(entry: AnyEntry, name: str, field: str) -> tuple[str, object]:
     return name, getattr(entry, field) if field else None
-
-
-def _goes_on(before: AnyEntry, piece: AnyEntry) -> bool:
-    return type(before) is type(piece) and piece.at_ns - before.at_ns < STALL_NS
 
 
 def following(places: Sequence[int], place: int) -> int | None:
