@@ -436,8 +436,8 @@ def workers(jobs: int, *, forked: bool = False) -> Iterator[Executor]:
                 child.kill()
             raise
         finally:
+            processes.end_nurseries()  # first: a nursery has the pipe of the twin
             TWIN.end()
-            processes.end_nurseries()
 
 
 def results_of(
