@@ -456,11 +456,12 @@ def test_a_search_imports_the_libraries_of_a_program_once(
     program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs.WholeProgram, "imports_here", False)
+    monkeypatch.delitem(sys.modules, "tabnanny", raising=False)
     (tmp_path / "own.py").write_text("", "utf-8")
     text = """
 import os, sys
-there = [name in sys.modules for name in ("colorsys", "own")]
-import own, colorsys
+there = [name in sys.modules for name in ("tabnanny", "own")]
+import own, tabnanny
 print(there, os.environ["HOME"])
 """
     before = dict(os.environ)
@@ -471,7 +472,7 @@ print(there, os.environ["HOME"])
         Search("$ program.py")
         assert program(text).text == cold.replace("[False,", "[True,")
     finally:
-        sys.modules.pop("colorsys", None)
+        sys.modules.pop("tabnanny", None)
     assert dict(os.environ) == before
 
 
