@@ -30,7 +30,7 @@ from simloop.trace import entries
 from simloop.trace.facts import Facts
 from simloop.virtual.clock.timeouts import GRACE_NS
 
-_SHORT, _SHORT_CHARS = 4, 4_000
+_SHORT, _SHORT_CHARS, _WINDOW = 4, 4_000, 20  # messages: an agent may keep no more
 _IDLE_NS = 15 * 60 * 10**9  # after which a session may end
 """The most messages or calls, and characters, of a conversation that counts as short."""
 
@@ -213,7 +213,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
             if not sent_now and was:
                 keeps = keeps or was[0].messages[-1] in request.messages
                 if before and before.isdisjoint(calls) and ended in _ENDED:
-                    is_lost = _adds(request, prompt, was)
+                    is_lost = len(was[-1].messages) < _WINDOW and _adds(request, prompt, was)
                     pending = f"{lost} in the run before, which {_ENDED[ended]}" * is_lost
                 if keeps and pending:
                     return pending

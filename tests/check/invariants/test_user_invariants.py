@@ -214,6 +214,15 @@ def test_an_instance_keeps_what_a_broken_run_has_changed(
     assert len(run.found(changes_of_broken_runs_kept, subject)) == finds
 
 
+@pytest.mark.parametrize(("calls", "finds"), [(3, 1), (20, 0)])
+def test_a_window_of_messages_may_have_no_room_for_a_long_run(calls: int, finds: int) -> None:
+    run = asked().call("a", name="pay").finish().add(entries.ToolResult, "a", "pay", "paid")
+    ids = ["a", *map(str, range(calls))]
+    run.request([GO, said("", *ids), *map(returned, ids)]).failed(401).ended(Outcome.FAILED)
+    run.prompt("Next.").request([NEXT])
+    assert len(run.found(changes_of_broken_runs_kept, INSTANCE)) == finds
+
+
 @pytest.mark.parametrize(("subject", "finds"), [(INSTANCE, 1), (ANEW, 0)])
 def test_who_begins_anew_with_each_prompt_keeps_no_change(subject: Subject, finds: int) -> None:
     run = asked().call("a", name="pay").finish().add(entries.ToolResult, "a", "pay", "paid")
