@@ -602,6 +602,15 @@ def test_a_program_that_changes_the_world_does_not_start_for_a_reply_that_was_cu
     assert not run.found(no_changes_for_broken_replies, Subject(mutating={"make"}))
 
 
+@pytest.mark.parametrize(("path", "finds"), [("/holds/K-1", 0), ("/holds/B-17", 1)])
+def test_a_delete_of_what_a_broken_call_does_not_name_undoes_an_earlier_change(
+    path: str, finds: int
+) -> None:
+    run = asked().call("a", '{"hold": "B-17"}').finish(FinishReason.LENGTH)
+    run.add(entries.ServiceRequest, 1, BANK, "DELETE", path, "")
+    assert len(run.found(no_changes_for_broken_replies, Subject(mutating={BANK}))) == finds
+
+
 @pytest.mark.parametrize(("days", "finds"), [(1, 0), (2, 1)])
 def test_a_result_may_be_of_a_call_with_the_default_of_an_argument(days: int, finds: int) -> None:
     call = ToolCall("b", "look", f'{{"at": "Oslo", "days": {days}}}')
