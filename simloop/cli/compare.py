@@ -226,8 +226,7 @@ class Comparison(Struct, frozen=True):
         texts = [(self.marks(row), *row.cells()) for row in self.rows]
         columns = zip(_HEADINGS, *texts, strict=True)
         widths = [max(map(terminal.cells, column)) for column in columns]
-        taken = len(_INDENT) + sum(width + 2 for width in widths[:-1])
-        widths[-1] = max(_NARROWEST, width - taken)
+        widths[-1] = max(_NARROWEST, width - len(_INDENT) - sum(each + 2 for each in widths[:-1]))
         yield f"{_INDENT}{_laid_out(_HEADINGS, widths)}"
         for row, one in zip(self.rows, texts, strict=True):
             word = row.word if row.cannot else terminal.verdict_word(row.word, len(_INDENT) - 2)

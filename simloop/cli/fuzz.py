@@ -122,8 +122,10 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
-    if not (folder and folder.samefile(".")):
-        _name(sorted(name for name, _ in _written_here() - before))
+    is_inside = folder and folder.samefile(".")
+    if changed := [] if is_inside else sorted(name for name, _ in _written_here() - before):
+        note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
+                   "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
     written = files.written if files else {}
     if output_format == "json":
         out(report_json(sums, written))
@@ -139,12 +141,6 @@ def _written_here() -> set[tuple[str, int]]:
         files = [each for each in os.scandir() if each.is_file() and each.inode() not in own]
         return {(each.name, each.stat().st_mtime_ns) for each in files}
     return set()
-
-
-def _name(changed: list[str]) -> None:
-    if changed:
-        note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
-                   "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
 
 
 def _resume(
@@ -268,8 +264,7 @@ def _failure(finding: executor.SearchFinding, count: int, file: Path | None) -> 
     yield f"{finding.name}: {plain(finding.sentence)}"
     yield f"  world:    {plain(finding.world) or 'no fault'}"
     yield f"  result:   {plain(' | '.join(map(str.strip, finding.shown.splitlines())))}"
-    worlds = "1 world" if count == 1 else f"{count} worlds"
-    yield f"  found in {worlds}, first in run {finding.run}"
+    yield f"  found in {count} world{'s' * (count != 1)}, first in run {finding.run}"
     if finding.reproduced is False:
         yield f"  {_NOT_REPRODUCED}"
     if file is not None:

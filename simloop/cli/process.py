@@ -19,9 +19,8 @@ def load(name: str) -> ModuleType:
     The collector would look through the imported objects a dozen times. The search for plugins of
     pydantic reads the metadata of each installed package: it waits for a model of the user's own.
     """
-    loaded = sys.modules.get(name)
-    if loaded is not None:
-        return loaded
+    if name in sys.modules:
+        return sys.modules[name]
     collects, plugins = gc.isenabled(), os.environ.get(_PLUGINS)
     gc.disable()
     os.environ[_PLUGINS] = "__all__"

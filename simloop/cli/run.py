@@ -110,7 +110,6 @@ def _play(target: Target, given: RunOptions, trace_file: Path | None) -> Report:
 
 
 def _update(path: Path, given: RunOptions) -> None:
-    """Write the requests of a run into the file of its scenario. Raises ScenarioError."""
     import difflib  # noqa: PLC0415 - most runs need none
 
     from simloop.scenario.writing import with_sent  # noqa: PLC0415 - as above

@@ -11,7 +11,7 @@ from simloop.check.replay import recorded_run
 from simloop.check.trial import Failure
 from simloop.cli.options import invariants_of_ones_own, run_settings, scenarios_and_files
 from simloop.cli.process import signals_to_stop
-from simloop.cli.terminal import StatusLine, note, out, plain
+from simloop.cli.terminal import StatusLine, note, out, out_lines, plain
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.fuzz.shrink import MAX_SECONDS, Shrunk, shrink
 from simloop.runs.options import RunOptions
@@ -57,8 +57,7 @@ def command(*, source: str, given: RunOptions, file: Path | None, seconds: float
         return 0
     path = _write(source, shrunk, file)
     out(scenario_text(shrunk.scenario).rstrip("\n"))
-    for line in _judged(shrunk.failure).split("\n"):
-        out(plain(line))
+    out_lines(map(plain, _judged(shrunk.failure).split("\n")))
     before, after = _size(scenario), _size(shrunk.scenario)
     out(plain(f"reduced from {before} to {after} in {shrunk.runs} runs"))
     out(plain(f"written to {path}"))

@@ -134,10 +134,7 @@ def at(value: Any, *paths: str) -> Any:
 
     A path is a name, or names with dots between them; a number is a place in a list.
     """
-    for path in paths:
-        if found := _at(value, path):
-            return found
-    return None
+    return next(filter(None, (_at(value, path) for path in paths)), None)
 
 
 def _at(value: Any, path: str) -> Any:
@@ -167,10 +164,8 @@ def items(value: Any, *paths: str) -> list[Any]:
 
 def word(value: Any, *paths: str) -> str:
     """Return the first text at one of the paths."""
-    for path in paths:
-        if isinstance(found := _at(value, path), str) and found:
-            return found
-    return ""
+    found = (_at(value, path) for path in paths)
+    return next((each for each in found if isinstance(each, str) and each), "")
 
 
 def time_ns(value: Any, unit_ns: int = 1) -> int | None:

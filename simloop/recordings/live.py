@@ -68,8 +68,6 @@ def record_live(
 
 
 class _LiveEndpoint(Endpoint):
-    """An endpoint that asks the real provider, and keeps what was said."""
-
     def __init__(self, exchanges: list[_Told], services: bool, *port: Any, **options: Any) -> None:  # noqa: FBT001 - see `record_live`
         super().__init__(*port, **options)
         self._exchanges, self._all = exchanges, services

@@ -61,8 +61,6 @@ def _tell(steps: "_Steps", recording: Recording, message: Any) -> None:
 
 
 class _Steps:
-    """The parts of the step that goes on."""
-
     def __init__(self, recording: Recording) -> None:
         self.session, self._recording = RecordedSession(recording), recording
         self._begin(None)

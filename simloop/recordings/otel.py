@@ -108,7 +108,6 @@ def _read_span(span: RecordedSpan, row: Mapping[str, Any], logs: list[Any]) -> b
 
 
 def _value(value: Any) -> Any:
-    """Return the value that OTLP has written with its type."""
     if "arrayValue" in mapping(value):
         return [_value(each) for each in items(value, "arrayValue.values")]
     if "kvlistValue" in mapping(value):
@@ -124,7 +123,6 @@ def _attributes(given: Any) -> dict[str, Any]:
 
 
 def _event(given: Any) -> tuple[str, dict[str, Any]]:
-    """Return the name of an event, and its attributes with what its body has."""
     attributes = _attributes(at(given, "attributes", "event_attributes"))
     # Logfire's old attribute `events` has events that are their body.
     body = mapping(given).get("body", {} if attributes else given)

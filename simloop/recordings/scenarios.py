@@ -52,8 +52,6 @@ def comment_of(recording: Recording) -> str:
 
 
 class _Agent(Struct):
-    """One party of the recording, as far as it is read."""
-
     prompts: list[Prompt] = []
     waits_ns: list[int] = []  # before each prompt, after the end before it
     runs: list[list[ModelCall]] = field(default_factory=lambda: [[]])

@@ -60,7 +60,6 @@ def _headers(given: Any) -> Headers:
 
 
 def _body(part: Mapping[str, Any], headers: Headers) -> bytes:
-    """Return a body in any shape. Raises LeftOut."""
     if "parsed_body" in part:
         return msgspec.json.encode(part["parsed_body"])
     body = part.get("body", part.get("content"))

@@ -212,14 +212,12 @@ class Endpoint:
     def _marked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Mark results that the trace has as failed, by id and text: some formats have no word."""
         record = self.port.recorder.entries
-        for entry in record[self._seen :]:
-            if type(entry) is entries.ToolResult and entry.is_error:
-                self._failed_results.add((entry.call_id, entry.text))
+        results = (one for one in record[self._seen :] if type(one) is entries.ToolResult)
+        self._failed_results |= {(one.call_id, one.text) for one in results if one.is_error}
         self._seen = len(record)
-        failed = self._failed_results
         return tuple([
             msgspec.structs.replace(one, is_error=True)
-            if type(one) is ToolMessage and (one.call_id, one.text) in failed
+            if type(one) is ToolMessage and (one.call_id, one.text) in self._failed_results
             else one
             for one in messages
         ])  # fmt: skip

@@ -280,16 +280,14 @@ class _ContentEncoder(replies.BlockEncoder):
         usage = (finish and finish.usage) or values.Usage()
         names = "promptTokenCount", "candidatesTokenCount", "totalTokenCount"
         counts = payload.counts_of(usage, *names)
-        word = self._word(finish) if finish else ""
+        word = replies.finish_word("gemini", finish) if finish else ""
+        calls = self.of_kind("call")
+        if finish and any(one.is_whole and not self._written(one, "") for one in calls):
+            word = _MALFORMED
         filtered = finish is not None and finish.reason is values.FinishReason.CONTENT_FILTER
         if filtered and word in _BLOCKS and not self.blocks:
             return {"promptFeedback": {"blockReason": word}, "usageMetadata": counts, **self._head}
         return {"candidates": [_candidate(parts, word)], "usageMetadata": counts, **self._head}
-
-    def _word(self, finish: values.Finish) -> str:
-        if any(each.is_whole and not self._written(each, "") for each in self.of_kind("call")):
-            return _MALFORMED
-        return replies.finish_word("gemini", finish)
 
 
 def _candidate(parts: Sequence[JsonObject], word: str = "") -> JsonObject:

@@ -9,6 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from msgspec import UNSET
@@ -97,15 +98,16 @@ class BlockEncoder(ABC):
                 self.finish = part
                 if not part.raw and part.reason is values.FinishReason.INTERRUPTED:
                     return self.opening()
-                changes, ending = [*self._close()], self.ended(part)
+                changes = [
+                    *self._close_prose(),
+                    *(BlockChange("close", one) for one in self._calls),
+                ]
+                self._calls, ending = [], self.ended(part)
             case values.StreamError():
                 return [self.failed(part.fault)]
             case _:
                 return ()
-        events = self.opening()
-        for change in changes:
-            events += self.changed(change)
-        return [*events, *ending]
+        return [*self.opening(), *chain.from_iterable(map(self.changed, changes)), *ending]
 
     def opening(self) -> list[WireEvent]:
         if self._has_begun:
@@ -137,13 +139,6 @@ class BlockEncoder(ABC):
 
     def text(self, kind: BlockKind) -> str:
         return "".join(block.text for block in self.of_kind(kind))
-
-    def _close(self) -> Iterator[BlockChange]:
-        """Yield the changes at the reply's end; calls that are open have broken off."""
-        yield from self._close_prose()
-        for block in self._calls:
-            yield BlockChange("close", block)
-        self._calls = []
 
     def _grow_prose(self, kind: BlockKind, piece: str) -> Iterator[BlockChange]:
         if not piece:  # no provider opens a block for nothing
@@ -323,7 +318,9 @@ class WireFormat(ABC):
         """
         fault, status = failure.fault, status_of(failure.fault)
         if failure.body is not None:
-            text, kind = writable(failure.body), _kind_of(failure.body)
+            text, is_page = writable(failure.body), failure.body.lstrip().startswith("<")
+            is_json = isinstance(json_value(failure.body), dict | list)
+            kind = JSON if is_json else "text/html" if is_page else "text/plain"
         elif status in self.pages and not fault.code and _is_silent(fault):
             text, kind = _HTML.format(status_text(status)), "text/html"
         else:
@@ -357,12 +354,6 @@ class WireFormat(ABC):
                 yield what.format(field="limit", of=of), str(limit)
                 yield what.format(field="remaining", of=of), str(0 if exhausted else limit - 1)
                 yield what.format(field="reset", of=of), reset
-
-
-def _kind_of(body: str) -> str:
-    if isinstance(json_value(body), dict | list):
-        return JSON
-    return "text/html" if body.lstrip().startswith("<") else "text/plain"
 
 
 def request_id(number: int) -> str:
