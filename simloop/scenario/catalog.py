@@ -89,8 +89,7 @@ def _named(name: str) -> Path:
     if same_stem:
         raise ScenarioError(f"`{name}` is the name of several: {', '.join(same_stem)}")
     stems = {known.rpartition("/")[2]: known for known in sorted(paths)}
-    themes = {f"{known.rpartition('/')[0]}/" for known in paths}
-    known = [*sorted(themes), *paths, *stems]
+    known = [*sorted({f"{known.rpartition('/')[0]}/" for known in paths}), *paths, *stems]
     close = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
     nearest = f"did you mean `{stems.get(close[0], close[0])}`? " if close else ""
     message = f"there is no scenario `{name}`"

@@ -26,11 +26,9 @@ class _Lax:
     ) -> core_schema.CoreSchema:
         schema = handler(source)
         resolved: Any = handler.resolve_ref_schema(schema)
-        if resolved["type"] == "list":  # only a tuple: a lax list would take a model apart
-            read = functools.partial(_as, list, tuple)
-            return core_schema.no_info_before_validator_function(read, schema)
-        if resolved["type"] == "tuple":  # only a list: a lax tuple would take a set in any order
-            read = functools.partial(_as, tuple, list)
+        kinds = {"list": (list, tuple), "tuple": (tuple, list)}.get(resolved["type"])
+        if kinds is not None:  # a lax list would take a model apart, and a lax tuple any set
+            read = functools.partial(_as, *kinds)
             return core_schema.no_info_before_validator_function(read, schema)
         resolved["strict"] = False  # only the outer form: fields keep their model's configuration
         return schema

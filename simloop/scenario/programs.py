@@ -152,8 +152,7 @@ def script_of(key: str, given: Any) -> program_scripts.ProgramScript:
     if given == FILES:
         return program_scripts.ProgramScript(key, None)
     each = given if isinstance(given, list | tuple) else [given]
-    last = len(each) - 1
-    answers = [_answer(one, is_last=number == last) for number, one in enumerate(each)]
+    answers = [_answer(one, is_last=number == len(each)) for number, one in enumerate(each, 1)]
     return program_scripts.ProgramScript(key, answers)
 
 

@@ -190,10 +190,8 @@ class Route(Answer):
         wanted, when = "" if method == "any" else method.upper(), self.when
 
         def matches(request: http.HttpRequest, rest: str) -> Mapping[str, str] | None:
-            if wanted and request.method != wanted:
-                return None
-            values = pattern.values(rest)
-            return None if when is not None and not when.matches(request) else values
+            values = pattern.values(rest) if wanted in ("", request.method) else None
+            return values if values is None or when is None or when.matches(request) else None
 
         times = None if self.times == "always" else self.times
         return services.ServiceRule(matches, self.play, position, times)
@@ -218,8 +216,6 @@ class _Pattern(NamedTuple):
         if found is None:
             return None
         values = dict(zip(self.names, map(unquote, found.groups()), strict=True))
-        if not self.query:
-            return values
         given = parse_qsl(query, keep_blank_values=True)
         for name, pattern, names in self.query:
             texts = (pattern.fullmatch(value) for key, value in given if key == name)

@@ -113,7 +113,6 @@ def _add_item(lines: list[str], value: Any, indent: int) -> None:
 
 
 def _text(head: str, text: str, indent: int, room: int) -> str:
-    """Return a text after its head: on one line, or on lines of its own."""
     pad = "\n" + " " * indent
     if _is_block(text):
         lines = pad + _BEFORE_A_LINE.sub(pad, text.removesuffix("\n"))

@@ -226,8 +226,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, open_marks: list[Any], path: str)
     opening = open_marks[-1] if open_marks else error.problem_mark
     found = _FOUND.search(said)
     token = (found[1].strip("<>") or found[1]) if found else ""
-    shown = _TOKENS.get(token, f"'{_escaped(token)}'")
-    parts = {"found": shown, "line": _place(opening)[0]}
+    parts = {"found": _TOKENS.get(token, f"'{_escaped(token)}'"), "line": _place(opening)[0]}
     start = opening if "flow" in pattern else error.context_mark
     mark = start if message.startswith("^") else error.problem_mark
     message = message.removeprefix("^").format_map(parts)

@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import CoroutineType
 from typing import Any, TypeVar
 
@@ -136,11 +136,8 @@ def run_virtual(
     loop.max_virtual_ns = max_virtual_ns
     loop.max_callbacks = max_callbacks
     try:
-        with _untraced():
-            if seeds is None:
-                return loop.run(main)
-            with sealed(loop, seeds):
-                return loop.run(main)
+        with _untraced(), nullcontext() if seeds is None else sealed(loop, seeds):
+            return loop.run(main)
     finally:
         if loop.is_spoilt:  # no later run is to hear of the thread
             _spare.loop = None

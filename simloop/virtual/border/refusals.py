@@ -253,9 +253,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     # Every audit event of the process comes through here, for ever: it costs one look-up.
     error_of = _EVENTS.get(event)
     __tracebackhide__ = True
-    if error_of is None or (answers := answers_here()) is None:
-        return
-    if is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
+    if error_of is None or (answers := answers_here()) is None or is_exempt(sys._getframe(1)):  # noqa: SLF001
         return
     if (error := error_of(answers, *args)) is not None:
         raise error
