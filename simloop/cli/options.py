@@ -181,8 +181,7 @@ program_option = click.option("--program", default="", metavar="COMMAND",
 def _settings(loop: Decorator, command: Command) -> Command:
     @wraps(command)
     def with_settings(**values: Any) -> Any:
-        program = values.pop("program", "")
-        if program:
+        if program := values.pop("program", ""):
             values["loop"] = loop_of_program(program, values["loop"])
         given = {name: values.pop(name) for name in _SETTINGS if name in values}
         return command(given=given, **values)

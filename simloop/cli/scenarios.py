@@ -23,8 +23,7 @@ def new(file: Path) -> None:
     """
     create(file, STARTER.read_text("utf-8"))
     out(plain(str(file)))
-    schema = create_schema(file.parent)
-    if schema is not None:
+    if (schema := create_schema(file.parent)) is not None:
         out(plain(str(schema)))
     if not file.name.endswith(end := catalog.SUFFIX):
         note(f"its name does not end with {end}, so `simloop run FOLDER` will not find it")

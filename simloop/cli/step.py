@@ -66,7 +66,6 @@ def _step(named: str | None, other: str | None, against: str | None, given: RunO
     else:  # run before the terminal is touched, so that its errors are told as those of `run`
         first = screen_of(opened(named, given))
     app = StepApp(first)
-    error = app.run()
-    if error is not None:
+    if (error := app.run()) is not None:
         raise error
     return _CRASHED if app.return_code else 0

@@ -5,6 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Self, TextIO, TypeVar
 
@@ -102,12 +103,10 @@ def explain(error: Exception) -> int:
 
 def abandon_stdout() -> None:
     """Discard the buffered text of stdout, because Python would fail again at its exit."""
-    try:
+    with suppress(OSError, ValueError):  # no real file behind it: nothing will be flushed
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-    except (OSError, ValueError):  # no real file behind it: nothing will be flushed
-        pass
 
 
 class StatusLine:

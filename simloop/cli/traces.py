@@ -81,9 +81,8 @@ def _trace_file(target: options.Target, folder: Path | None) -> Path | None:
     if not target.file.is_relative_to(argument):  # the name of a bundled scenario, or of several
         theme = target.file.relative_to(find_folder(target.argument) or target.file.parent).parent
         return (folder or Path()) / theme / f"{stem}{TRACE_SUFFIX}"
-    beside = target.file.parent
-    if folder is not None:
-        beside = folder / target.file.relative_to(argument).parent
+    inside = target.file.relative_to(argument).parent
+    beside = target.file.parent if folder is None else folder / inside
     return beside / f"{stem}{TRACE_SUFFIX}"
 
 

@@ -110,10 +110,8 @@ class Index:
                 self.landmarks[_LANDMARKS[kind]].append(place)
             if KINDS[kind].fails(entry):
                 self.landmarks[Landmark.FAULT].append(place)
-            if kind in _CLOSES:
-                started = self._running.get(_key_of(entry, *_CLOSES[kind]))
-                if started:
-                    self._close(started.pop(0), place)
+            if kind in _CLOSES and (started := self._running.get(_key_of(entry, *_CLOSES[kind]))):
+                self._close(started.pop(0), place)
             self._note(place, kind, entry)
             if kind in _OPENS:
                 self._running.setdefault(_key_of(entry, *_OPENS[kind]), []).append(place)

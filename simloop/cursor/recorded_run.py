@@ -245,8 +245,7 @@ class RecordedRun:
 
     @property
     def first_place(self) -> int:
-        first = next((found.seq for found in self.findings), None)
-        if first is not None:
+        if (first := next((found.seq for found in self.findings), None)) is not None:
             return first
         return 0 if self.ending.is_good else len(self.entries) - 1
 

@@ -83,8 +83,7 @@ def _of_finish(position: Position) -> Iterator[str]:
 
 
 def _of_failure(position: Position) -> Iterator[str]:
-    judged = position.newest(entries.Classified)
-    if judged is not None:
+    if (judged := position.newest(entries.Classified)) is not None:
         again = "may be retried" if judged.retryable else "is not retried"
         yield f"The retry policy calls the failure {judged.error_class}, which {again}."
         machine = position.recording.machine
@@ -119,8 +118,7 @@ def _of_end(position: Position, entry: entries.Ended) -> Iterator[str]:
     machine = position.recording.machine
     if machine is not None and entry.limit in machine.bounds:
         yield from _at_limit(position, machine.bounds[entry.limit].counter)
-    stop = position.newest(entries.StopRequested)
-    if stop is not None:
+    if (stop := position.newest(entries.StopRequested)) is not None:
         yield KINDS[entries.StopRequested].reason(stop)
 
 

@@ -188,8 +188,7 @@ class _Maker:
             words = f"a result of {name} for a sub-agent, because the main agent calls it too"
             self._recording.leave_out(words, len(given) - len(own))
             given = [(main, answer) for answer in own]
-        missing = sum(not answer for _, answer in given)
-        if missing:
+        if missing := sum(not answer for _, answer in given):
             words = f"the result of a call of {name}, which the recording does not have"
             self._recording.leave_out(words, missing)
         return [answer for _, answer in given]

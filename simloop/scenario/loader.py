@@ -68,8 +68,7 @@ def check_names_in(scenario: Scenario) -> None:
         found += _mistake(check_judge_as, scenario.judge_as, scenario.loop)
     for other in scenario.expect_on:
         found += _mistake(_check_known, other, f"expect_on.{other}")
-    faults = scenario.faults
-    if faults is not None:
+    if (faults := scenario.faults) is not None:
         found += _mistake(lambda: FaultSites(faults, Seeds(scenario.seed)))
     if found:
         raise together(found)

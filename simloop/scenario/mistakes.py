@@ -45,8 +45,7 @@ _OF_REPLIES: dict[str | int, int] = {"model": 2, "summaries": 2, "models": 4}
 def wording(error: Any) -> tuple[str, str]:
     """Return the message and the hint for one of pydantic's errors."""
     kind, given, limits = error["type"], error["input"], error.get("ctx", {})
-    field = either(tuple(error["loc"]))
-    if field is not None:
+    if (field := either(tuple(error["loc"]))) is not None:
         message, hint = _EITHER[str(field[-1])]
         return message, hint if field[-1] in ("call", "times") else _quotes(given) or hint
     if kind == "string_type":

@@ -145,9 +145,8 @@ class When(Strict):
     def matches(self, request: messages.Request) -> bool:
         sent = request.messages
         newest = sent[-1] if sent else messages.UserMessage("")
-        role = type(newest).__struct_config__.tag
         return (
-            self.role in (None, role)
+            self.role in (None, type(newest).__struct_config__.tag)
             and (self.contains or "") in newest.text
             and fits(self.system, request.system_prompt)
             and (self.conversation is None or any(fits(self.conversation, m.text) for m in sent))

@@ -391,8 +391,7 @@ class Scenario(Strict):
 
     @model_validator(mode="after")
     def _history_is_paired(self) -> Self:
-        found = unpaired(self.history)
-        if found is not None:
+        if (found := unpaired(self.history)) is not None:
             raise wrong(f"history.{found[0]}", found[1])
         return self
 

@@ -122,8 +122,7 @@ def read_yaml(text: str, path: str) -> Document:
         message = f"the hidden character U+{ord(hidden.group()):04X} cannot stand in a file"
         hint = r"remove it, or write it as an escape in double quotes, such as \x1b or \u2028"
         raise _error(message, path, _place_after(text[: hidden.start()]), hint)
-    document = _read_fast(text, path)
-    if document is not None:
+    if (document := _read_fast(text, path)) is not None:
         return document
     tree = _Tree(path)
     for event in _events(text, path):
@@ -235,12 +234,10 @@ def _syntax_error(error: yaml.MarkedYAMLError, open_marks: list[Any], path: str)
 
 def _scalar(event: yaml.ScalarEvent) -> Scalar:
     text = event.value
-    if not event.implicit[0]:  # quoted, or a block of text
-        if _HALF.search(text):
-            # JSON writes a character beyond U+FFFF as two escapes; half of one fits into no trace.
-            return text.encode("utf-16", "surrogatepass").decode("utf-16")
-        return text
-    return plain_value(text)
+    if event.implicit[0]:  # neither quoted, nor a block of text
+        return plain_value(text)
+    # JSON writes a character beyond U+FFFF as two escapes; half of one fits into no trace.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16") if _HALF.search(text) else text
 
 
 def plain_value(text: str) -> Scalar:

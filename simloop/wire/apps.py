@@ -113,8 +113,6 @@ def _path_of(request: http.HttpRequest, address: str) -> tuple[str, str]:
 
 
 class _FunctionApp(services.App):
-    """A function of a request, sync or async, which returns an answer or a value that is one."""
-
     def course(self, request: http.HttpRequest, port: services.ServicesPort) -> http.ReplyCourse:
         return _FunctionCourse(request, partial(self._answer, request, port))
 
@@ -229,8 +227,9 @@ class _AsgiApp(services.App):
 
     def _scope(self, request: http.HttpRequest) -> dict[str, Any]:
         parts, (base, path) = urlsplit(request.url), _path_of(request, self.address)
-        named = ((n.encode("latin-1"), v.encode("latin-1", "replace")) for n, v in request.headers)
-        headers = list(named)
+        headers = [
+            (n.encode("latin-1"), v.encode("latin-1", "replace")) for n, v in request.headers
+        ]
         if not any(name == b"host" for name, _ in headers):
             headers.insert(0, (b"host", parts.netloc.encode()))
         return {

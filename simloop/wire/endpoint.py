@@ -161,9 +161,7 @@ class Endpoint:
             told = f"{request.method} {request.path} is answered with {tokens} tokens"
             port.recorder.record(entries.Note, told)
             return fixed(200, (read.size_reply % tokens).encode())
-        messages = read.messages
-        if not form.marks_failed_tools:
-            messages = self._marked(messages)
+        messages = read.messages if form.marks_failed_tools else self._marked(read.messages)
         stream = port.stream(
             messages, system_prompt=read.system_prompt, tools=read.tools, model=read.model,
             headers=request.headers, output=read.output,

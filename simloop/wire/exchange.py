@@ -68,8 +68,7 @@ class Exchange:
                         limit.reschedule(None if seconds is None else now_s + seconds)
                         self._unreachable()
                     await self._course.wait()
-                    step = next(self._steps, _OVER)
-                    if step is not None:
+                    if (step := next(self._steps, _OVER)) is not None:
                         return self._said(step)
         except TimeoutError:
             sent, phase = self._sent, self._phase

@@ -509,8 +509,7 @@ class Threads:
         thread.is_ready = True
         self._ready.append(thread)
         if thread is not self.of_loop:
-            loop = self.loop
-            loop._ready.append(asyncio.Handle(self._take_turn, (), loop, self._context))
+            self.loop._ready.append(asyncio.Handle(self._take_turn, (), self.loop, self._context))
 
     def throw(self, thread: SimulatedThread, error: BaseException) -> None:
         """Raise `error` where the thread is parked, or where it parks next."""
@@ -526,9 +525,8 @@ class Threads:
         raise ThreadEnded
 
     def _set_timer(self, thread: SimulatedThread, when_ns: int) -> None:
-        loop = self.loop
         # Twice: the loop has it among its own timers, and a blocked loop looks at these alone.
-        thread.timer = loop.call_at_ns(when_ns, self._on_timer, thread, context=self._context)
+        thread.timer = self.loop.call_at_ns(when_ns, self._on_timer, thread, context=self._context)
         heapq.heappush(self._timers, (when_ns, next(self._timer_numbers), thread.timer, thread))
 
     def _on_timer(self, thread: SimulatedThread) -> None:

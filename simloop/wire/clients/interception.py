@@ -127,8 +127,6 @@ def _connected(module: Any, kind: str) -> Iterator[Undo]:
     """Give the connections of a module a socket to the endpoint, of that class."""
     from simloop.wire.clients import sockets
 
-    socket = getattr(sockets, kind)
-
     def connecting(original: Any, connection: Any) -> None:
         host = connection._tunnel_host or connection.host  # noqa: SLF001 - what a proxy is asked for
         port = connection._tunnel_port or connection.port  # noqa: SLF001
@@ -138,7 +136,7 @@ def _connected(module: Any, kind: str) -> Iterator[Undo]:
             return
         is_https = isinstance(connection, module.HTTPSConnection)
         origin = f"{'https' if is_https else 'http'}://{host}:{port}"
-        connection.sock = socket(endpoint, connection, origin)
+        connection.sock = getattr(sockets, kind)(endpoint, connection, origin)
         connection.is_verified = True
 
     for connection in (module.HTTPConnection, module.HTTPSConnection):
@@ -201,8 +199,6 @@ def _openai_parameters(module: Any) -> Iterator[Undo]:
 
 
 class _InOrder(dict[Any, None]):
-    """A set in the order of its additions."""
-
     add, remove = dict.setdefault, dict.__delitem__
 
     def discard(self, each: Any) -> None:
@@ -246,10 +242,8 @@ class Interception:
                 return
             self._kept.enter_context(dummy_keys(hides_addresses=self.hides_addresses))
             sys.meta_path.insert(0, self)
-            for name in _PATCHES:
-                module = sys.modules.get(name)
-                if module is not None:
-                    self.patch(module)
+            for module in filter(None, map(sys.modules.get, _PATCHES)):
+                self.patch(module)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:

@@ -119,8 +119,7 @@ class WireTransport(asyncio.Transport):
             else:
                 protocol.data_received(self._side.end())
         except (ConnectionLost, TimedOut) as failure:
-            unconnected = self._unconnected(failure)
-            if unconnected is not None:  # else the end of the connection says it
+            if (unconnected := self._unconnected(failure)) is not None:  # else its end says it
                 protocol.set_exception(unconnected)
         self._is_closing = True
         protocol.connection_lost(error)
@@ -271,8 +270,7 @@ class _Pieces(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
+            if (piece := next(self._pieces, None)) is None:
                 return 0
             self._rest = piece
         size = min(len(buffer), len(self._rest))

@@ -220,11 +220,9 @@ def _call_ids(blocks: _Blocks) -> list[str]:
 
 
 def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
-    unanswered = [one for one in open_ids if one not in answered]
-    if unanswered:
+    if unanswered := [one for one in open_ids if one not in answered]:
         raise _refused("missing", ", ".join(unanswered), key=key)
-    twice = next((one for one in answered if answered.count(one) > 1), None)
-    if twice is not None:
+    if (twice := next((one for one in answered if answered.count(one) > 1), None)) is not None:
         raise _refused("twice", twice, key=key)
 
 

@@ -138,8 +138,7 @@ def _blocks(message: JsonObject, key: str, number: int) -> _Blocks:
 
 def _check_results(open_ids: Sequence[str], read: Sequence[values.Message], number: int) -> None:
     answered = [one.call_id for one in read if isinstance(one, values.ToolMessage)]
-    missing = [one for one in open_ids if one not in answered]
-    if missing:
+    if missing := [one for one in open_ids if one not in answered]:
         raise _refused("missing", number, ", ".join(missing))
     if len(answered) > len(open_ids):
         raise _refused("too many", number)

@@ -26,8 +26,7 @@ from simloop.world.http import HttpRequest
 def lookup_of(request: HttpRequest) -> Callable[[Storage, int], JsonObject] | None:
     """Return the function that answers a request, of the provider's storage and the Unix time."""
     for pattern, function in _ROUTES.items():
-        found = re.fullmatch(pattern, f"{request.method} {request.path}")
-        if found is not None:
+        if (found := re.fullmatch(pattern, f"{request.method} {request.path}")) is not None:
             return partial(function, request, *found.groups())
     return None
 

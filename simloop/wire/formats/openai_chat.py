@@ -177,8 +177,7 @@ def _check_calls(given: Sequence[JsonObject]) -> None:
                 raise refused("unexpected", call_id, key=f"messages.[{index}].tool_call_id")
             answered.add(str(call_id))
             continue
-        unanswered = [one for one in open_ids if one not in (answered or ())]
-        if unanswered:
+        if unanswered := [one for one in open_ids if one not in (answered or ())]:
             place = f"messages.[{index}].role" if message else "messages"
             raise refused("missing", ", ".join(unanswered), key=place)
         open_ids = [call.get("id", "") for call in message.get("tool_calls") or ()]

@@ -148,9 +148,8 @@ class _Reader:
         if call_id not in self._call_ids:
             raise refused("no call", call_id, key="input")
         self._open.pop(call_id, None)
-        if isinstance(output, dict):
-            output = [output]
-        text = payload.content_text(output, f"{key}.output")
+        parts = [output] if isinstance(output, dict) else output
+        text = payload.content_text(parts, f"{key}.output")
         self.messages.append(values.ToolMessage(call_id, text))
 
     def _end_reply(self) -> None:
@@ -332,11 +331,10 @@ class _ResponseEncoder(replies.BlockEncoder):
         return {"error": {"code": error["code"] or error["type"], "message": error["message"]}}
 
     def _response(self, status: str, more: JsonObject | None = None) -> JsonObject:
-        finish = self.finish
         return {
             **self._head, "status": status, "error": None, "incomplete_details": None,
             "output": [self._item(block) for block in self.blocks],
-            "usage": _usage(None if finish is None else self.options.usage_of(finish)),
+            "usage": _usage(None if self.finish is None else self.options.usage_of(self.finish)),
             **(more or {}),
         }  # fmt: skip
 
