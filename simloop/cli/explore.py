@@ -53,9 +53,7 @@ def command(
     not declare that (`endless`), or if the machine violates a rule of machines.
     """
     limits = Limits(**limits_given)
-    chosen = LoopOptions()
-    if loop_options:
-        chosen = chosen.joined(loop, loop_options)
+    chosen = LoopOptions().joined(loop, loop_options) if loop_options else LoopOptions()
     with StatusLine(sys.stderr) as status:
         proof = prove(machine_for(loop, limits, chosen), limits, loop=loop, say=status.say)
     exit_code = 0 if proof.holds else 1

@@ -60,8 +60,7 @@ def _files(argument: str) -> list[Path]:
     folder = Path(argument)
     try:
         if not folder.is_dir():
-            bundled = catalog.find_folder(argument)
-            if bundled is None:
+            if (bundled := catalog.find_folder(argument)) is None:
                 return [catalog.find(argument)]
             folder = bundled
         below = [(path, path.relative_to(folder)) for path in folder.rglob(f"*{catalog.SUFFIX}")]

@@ -188,7 +188,6 @@ class Tally(Struct):
         self.exit_code = max(self.exit_code, exit_code)
 
     def __str__(self) -> str:
-        """Return the closing line: `18 passed, 1 failed, 1 error`."""
         passed, failed, errors = (self.words[word] for word in _WORDS)
         others = {"failed": failed, f"error{'s' * (errors != 1)}": errors}
         others["cannot be expressed"] = self.words["cannot"]

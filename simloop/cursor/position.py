@@ -99,8 +99,7 @@ class Position:
     def move(self) -> Move | None:
         """Return the newest transition of this run; an agent makes none."""
         index, record = self.recording.index, self.recording.entries
-        place = index.last(entries.Transition, self.place, self.start)
-        if place is None:
+        if (place := index.last(entries.Transition, self.place, self.start)) is None:
             return None
         now: Any = record[place]
         earlier = index.last(entries.Transition, place - 1, self.start)
@@ -109,8 +108,7 @@ class Position:
 
     @cached_property
     def counters(self) -> Sequence[Counter]:
-        moved = self.newest(entries.Transition)
-        if moved is None:
+        if (moved := self.newest(entries.Transition)) is None:
             return ()
         bounds = {} if self.recording.machine is None else {
             bound.counter: bound.at for bound in self.recording.machine.bounds.values()
@@ -161,8 +159,7 @@ class Position:
 
     @cached_property
     def reply(self) -> ArrivedReply | None:
-        place = self.request_place
-        if place is None:
+        if (place := self.request_place) is None:
             return None
         record = self.recording.entries
         request: Any = record[place]
@@ -210,8 +207,7 @@ class Position:
     @cached_property
     def hooks(self) -> Sequence[entries.Hook]:
         """Return the hooks that have run since the transition before the newest one."""
-        places = self.recording.index.places.get(entries.Hook)
-        if places is None:
+        if (places := self.recording.index.places.get(entries.Hook)) is None:
             return ()
         since = self.start
         if self.move is not None:

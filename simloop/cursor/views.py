@@ -137,8 +137,7 @@ def _context(position: Position) -> MessagesView:
 
 
 def _request(position: Position) -> MessagesView:
-    request = position.request
-    if request is None:
+    if (request := position.request) is None:
         return MessagesView((), (), (), 0, 0)
     new = len(request.messages) if position.earlier_request is None else position.shared
     heading = tuple(_request_heading(position, request))
@@ -203,8 +202,7 @@ def message_rows(message: Message, mark: Mark = Mark.PLAIN) -> Iterator[FactRow]
 
 
 def _reply(position: Position) -> Iterator[FactRow]:
-    reply = position.reply
-    if reply is None:
+    if (reply := position.reply) is None:
         return
     yield row(f"to request #{reply.request.number}", "reply", Mark.HEAD)
     if reply.left_out:
@@ -233,8 +231,7 @@ def _calls(position: Position) -> Iterator[FactRow]:
             words = "no request shows its result yet" if is_agent else "it has not started"
             yield row(words, mark=Mark.QUIET)
         if started is not None:
-            end_ns = position.at_ns if returned is None else returned.at_ns
-            took = clock(end_ns - started.at_ns)
+            took = clock((position.at_ns if returned is None else returned.at_ns) - started.at_ns)
             state = f"running for {took}" if returned is None else f"took {took}"
             yield row(f"started at {clock(started.at_ns)}, {state}", goes_to=started.seq)
         if returned is not None:
@@ -268,8 +265,7 @@ def _newest(landmark: Landmark, position: Position) -> int | None:
 
 
 def _source_of_reply(position: Position) -> Hashable:
-    place = position.request_place
-    if place is None:
+    if (place := position.request_place) is None:
         return None, _newest(Landmark.END, position)
     request: Any = position.recording.entries[place]
     parts = position.recording.index.parts.get(request.number, ())

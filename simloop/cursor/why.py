@@ -56,8 +56,7 @@ def _of_move(position: Position, entry: entries.Transition) -> Iterator[str]:
 
 
 def _of_size(position: Position, *, over: bool) -> Iterator[str]:
-    settings = position.recording.settings
-    if settings is None:
+    if (settings := position.recording.settings) is None:
         return
     policy = settings.compaction
     if settings.context is not None:
@@ -74,8 +73,7 @@ def _of_size(position: Position, *, over: bool) -> Iterator[str]:
 
 
 def _of_finish(position: Position) -> Iterator[str]:
-    finish = position.newest(entries.Finish)
-    if finish is None:
+    if (finish := position.newest(entries.Finish)) is None:
         return
     raw = f" (the provider says {finish.raw!r})" if finish.raw not in ("", finish.reason) else ""
     yield f"The newest reply ended with the finish reason {finish.reason}{raw}."

@@ -210,9 +210,8 @@ class MessagesViewRows(ViewRows):
     def _changes(self, position: Position) -> list[Splice]:
         now, before = views.messages_view(self.name, position), self._known
         self._known = now
-        heading = now.heading
-        if not now.folds and not now.messages:
-            heading = views.view(self.name, position)  # one row that says so
+        is_empty = not (now.folds or now.messages)  # one row says so
+        heading = views.view(self.name, position) if is_empty else now.heading
         found = self._replace(0, self._heading, heading)
         self._heading = len(heading)
         # The next request shows the messages that the newest compaction removed.

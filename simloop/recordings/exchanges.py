@@ -132,8 +132,7 @@ def _reply(form: WireFormat, exchange: HttpExchange, read: WireRequest, storage:
     if status >= _FIRST_OF_NO_SUCCESS:
         body = mapping(json_value(text)) or text[:_MOST_OF_A_BODY]
         return http_failure(status, exchange.headers[::-1], body=body), None
-    whole = whole_reply(form, text)
-    if whole is None:
+    if (whole := whole_reply(form, text)) is None:
         return {"http": {"status": status, "body": text[:_MOST_OF_A_BODY]}}, None
     told, turn = keys_of_reply(form, whole, status), getattr(read, "turn", None)
     if turn is not None and word(whole, "id"):

@@ -92,7 +92,6 @@ def _model_call(span: RecordedSpan, dialogue: dialects.Dialogue) -> ModelCall | 
 def _add_with_runs(
     recording: Recording, calls: list[ModelCall], runs: dict[str, list[RecordedSpan]]
 ) -> None:
-    """Add the calls, and the results of tools with what their spans say of them."""
     made = [each for call in calls if call.message is not None for each in call.message.calls]
     names = {call.id: call.name for call in made}
     shown = list(exchanges.unfolded(calls))

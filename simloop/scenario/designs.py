@@ -86,8 +86,7 @@ class LoopOptions(Strict):
     def of_design(self, loop: str) -> Any:
         """Return the options of a bundled loop, or of a version of one; None if there are none."""
         name, _, version = loop.partition("@")
-        design = DESIGNS.get(name)
-        if design is None:
+        if (design := DESIGNS.get(name)) is None:
             return None
         own = design.versions[version] if version else design.options()
         stated = getattr(self, name)

@@ -204,23 +204,19 @@ def rules_of(address: str, routes: Iterable[Route], first: int = 0) -> list[serv
 
 
 class _Pattern(NamedTuple):
-    """The pattern of a path, with the parameters that its query must have."""
-
     path: re.Pattern[str]
     names: tuple[str, ...]
     query: tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...]
 
     def values(self, rest: str) -> dict[str, str] | None:
         path, _, query = rest.partition("?")
-        found = self.path.fullmatch(path or "/")
-        if found is None:
+        if (found := self.path.fullmatch(path or "/")) is None:
             return None
         values = dict(zip(self.names, map(unquote, found.groups()), strict=True))
         given = parse_qsl(query, keep_blank_values=True)
         for name, pattern, names in self.query:
             texts = (pattern.fullmatch(value) for key, value in given if key == name)
-            match = next(filter(None, texts), None)
-            if match is None:
+            if (match := next(filter(None, texts), None)) is None:
                 return None
             values.update(zip(names, match.groups(), strict=True))
         return values

@@ -192,7 +192,6 @@ class Endpoint:
         return refused
 
     def _looked_up(self, request: HttpRequest) -> HttpReply | None:
-        """Answer a request that asks no model. Raises WrongRequest."""
         from simloop.wire.formats.lookups import lookup_of  # noqa: PLC0415 - see `answer`
 
         answer, anywhere = lookup_of(request), request.path.endswith("/embeddings")

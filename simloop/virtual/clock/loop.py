@@ -196,8 +196,7 @@ class VirtualLoop(ReachingLoop):
         __tracebackhide__ = True
         ready = self._ready
         if not ready:
-            next_ns = self.next_timer_ns()
-            if next_ns is None:
+            if (next_ns := self.next_timer_ns()) is None:
                 raise Deadlock(self.report("nothing can run and no timer is set"))
             self.advance_ns(max(0, next_ns - self.now_ns))
         timers, now_ns = self._timers, self.now_ns

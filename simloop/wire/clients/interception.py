@@ -103,8 +103,7 @@ def _aiohttp(module: Any) -> Iterator[Undo]:
         report_session(loop_here(), session)
 
     async def connecting(original: Any, connector: Any, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109 - aiohttp's signature
-        endpoint = _endpoint_for(lambda: (req.url.host, req.url.port))
-        if endpoint is None:
+        if (endpoint := _endpoint_for(lambda: (req.url.host, req.url.port))) is None:
             return await original(connector, req, traces, timeout)
         return await connected(endpoint, connector, req, timeout)
 

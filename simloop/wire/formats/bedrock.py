@@ -73,7 +73,6 @@ class Bedrock(replies.WireFormat):
 
 
 def _message(name: str, data: str) -> bytes:
-    """Return a message of an event stream: lengths, headers, payload and checksums."""
     kind = "exception" if name.endswith("Exception") else "event"
     headers = {f":{kind}-type": name, ":content-type": replies.JSON, ":message-type": kind}
     packed, content = b"".join(map(_header, headers.items())), data.encode()

@@ -220,8 +220,7 @@ def _read_tools(body: JsonObject) -> Iterator[values.ToolSpec]:
 def _output(config: JsonObject) -> values.StructuredOutput | None:
     schema = config.get("responseJsonSchema") or _schema(config.get("responseSchema"))
     is_json = config.get("responseMimeType") == "application/json"
-    kind = "json_schema" if schema else "json_object" if is_json else ""
-    form = {"type": kind, "schema": schema}
+    form = {"type": "json_schema" if schema else "json_object" if is_json else "", "schema": schema}
     return payload.output_of(form, "generation_config.response_schema", is_strict=True)
 
 
@@ -249,8 +248,7 @@ class _ContentEncoder(replies.BlockEncoder):
 
     def changed(self, change: BlockChange) -> Iterator[WireEvent]:
         action, block, piece = change
-        is_due = block.kind != "call" or action == "close"
-        if is_due and (parts := self._written(block, piece)):
+        if (block.kind != "call" or action == "close") and (parts := self._written(block, piece)):
             yield _event({"candidates": [_candidate(parts)], **self._head})
 
     def _written(self, block: replies.ReplyBlock, text: str) -> list[JsonObject]:

@@ -157,8 +157,7 @@ def _read_assistant(message: JsonObject, key: str) -> values.AssistantMessage:
 
 
 def _read_call(call: JsonObject, key: str) -> values.ToolCall:
-    is_custom = call.get("type") == "custom"
-    kind, field = ("custom", "input") if is_custom else ("function", "arguments")
+    kind, field = ("custom", "input") if call.get("type") == "custom" else ("function", "arguments")
     inner, place = payload.object_at(call, kind, key), f"{key}.{kind}"
     name, arguments = payload.text_at(inner, "name", place), payload.text_at(inner, field, place)
     return values.ToolCall(payload.text_at(call, "id", key), name, arguments)

@@ -80,9 +80,7 @@ def object_at(body: JsonObject, field: str, key: str) -> JsonObject:
 
 
 def _at(body: JsonObject, field: str, key: str, default: T) -> T:
-    """Return the value in `field`, which must have the type of the default."""
-    value = body.get(field)
-    if value is None:
+    if (value := body.get(field)) is None:
         return default
     if not isinstance(value, type(default)):
         raise WrongRequest(_place(key, field), _expected(_TYPES[type(default)], value))
