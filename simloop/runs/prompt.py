@@ -24,7 +24,7 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.timeouts import GRACE_NS
 from simloop.world.agent import Agent, AgentRecord, Ending, recorded
 from simloop.world.services import ServiceThread
-from simloop.world.user_functions import describe, is_of_the_program, keep
+from simloop.world.user_functions import describe, framework_around, is_of_the_program, keep
 from simloop.world.world import World
 
 _TURNS = 100  # that a thread may take to end
@@ -63,8 +63,8 @@ async def run_prompt(agent: Performer, prompt: str, world: World) -> Ending:
         ending = await agent.answer(prompt, world)
     finally:
         world.user.cancellation.close()
-    *said, counters, status = astuple(ending)
-    recorder.record(entries.Ended, *said, loop.now_ns - start_ns, counters, status)
+    *said, counters, status, through = astuple(ending)
+    recorder.record(entries.Ended, *said, loop.now_ns - start_ns, counters, status, through)
     return ending
 
 
@@ -73,7 +73,7 @@ async def _ending_of(agent: Agent, prompt: str, world: World, code: AgentRecord)
     record = recorder.entries
     task = asyncio.current_task()
     assert task is not None
-    text, failure, outside = None, None, task.cancelling()
+    text, failure, through, outside = None, None, "", task.cancelling()
     exits: list[BaseException] = []
 
     def end_by(error: BaseException) -> None:
@@ -94,7 +94,7 @@ async def _ending_of(agent: Agent, prompt: str, world: World, code: AgentRecord)
     except BaseException as error:
         if not is_of_the_program(error, loop):
             raise
-        failure = _kept(error, world)
+        failure, through = _kept(error, world), framework_around(error)
     finally:
         loop.on_exit = lambda _: None  # by what the agent left behind, which simloop ends
     unseen = loop.take_unseen()
@@ -111,7 +111,8 @@ async def _ending_of(agent: Agent, prompt: str, world: World, code: AgentRecord)
         outcome, limit = (Outcome.ABORTED, "") if aborted else (Outcome.TIMED_OUT, "max_wall_clock")
         return Ending(outcome, limit, outcome.message(), _last_text(record))
     if failure is not None:
-        return Ending(Outcome.FAILED, "", Outcome.FAILED.message(cause=failure), _last_text(record))
+        cause = Outcome.FAILED.message(cause=failure)
+        return Ending(Outcome.FAILED, "", cause, _last_text(record), through=through)
     said = _checked(text)
     return Ending(Outcome.COMPLETED, "", said, said)
 

@@ -89,7 +89,8 @@ class Result(Struct, frozen=True, kw_only=True):
     `unused_places` are those of unused replies and of the user's actions that never happened.
     `exceptions` are those that the caller's own functions raised, with their tracebacks; a trace
     does not hold them. `bodies` are the raw bodies of the requests over HTTP, by their numbers, if
-    the run kept them (`keep_bodies=True`). `exit` is the exit status of a whole program.
+    the run kept them (`keep_bodies=True`). `exit` is the exit status of a whole program, and
+    `through` the framework that let the scripted failure of a tool end the run.
     """
 
     outcome: Outcome
@@ -108,6 +109,7 @@ class Result(Struct, frozen=True, kw_only=True):
     reproduce: str = ""
     bodies: Mapping[int, bytes] = field(default_factory=dict)
     exit: int | None = None
+    through: str = ""  # as in the `Ended` entry of the trace
 
     @property
     def elapsed_s(self) -> float:

@@ -60,6 +60,7 @@ class Ended(Entry, frozen=True, gc=False):
     elapsed_ns: Count  # of this run alone
     counters: messages.Counters | None = None  # of a machine
     exit: int | None = None  # the exit status of an agent that is a whole program
+    through: str = ""  # the framework that let the scripted failure of a tool end the run
 
 
 class Request(Entry, frozen=True, gc=False):

@@ -150,6 +150,7 @@ class Ending(Struct, frozen=True):
     text: str = ""
     counters: Counters | None = None  # of a machine
     exit: int | None = None  # the exit status of a whole program
+    through: str = ""  # the framework that let the scripted failure of a tool end the run
 
 
 class AgentRecord:

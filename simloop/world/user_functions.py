@@ -31,6 +31,8 @@ _CONTROL = {"_pytest", "hypothesis", "simloop"}
 _OURS = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).parent))
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 _PYTHONS = (os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120 - compared with strings
+_CARRIERS = frozenset({"Python", "anyio"})  # they call a function for others, in a thread
+_RERAISING = frozenset({"pydantic_ai"})  # 2.31 (2026-11) tells its model of no exception
 # What JavaScript's SDKs and their ports to Python raise when a request is aborted.
 _ABORTS = ("AbortError", "APIUserAbortError")
 
@@ -156,6 +158,15 @@ def place_in_a_library(error: BaseException) -> str:
     theirs = _theirs(traceback.TracebackException.from_exception(error, lookup_lines=False))
     library = library_of(theirs[-1].filename) if theirs else ""
     return f"{library}, {_place(theirs[-1])}" if library else ""
+
+
+def framework_around(error: BaseException) -> str:
+    """Return the framework that let a failure of a script end a run as it called a tool, or ""."""
+    report = traceback.TracebackException.from_exception(error, lookup_lines=False)
+    names = (library_of(each.filename) for each in reversed(_theirs(report)))
+    called = next((name for name in names if name not in _CARRIERS), "")
+    is_scripted = report.stack[-1].filename.startswith(_OURS[0]) if report.stack else False
+    return called if is_scripted and called in _RERAISING else ""
 
 
 def _place(frame: traceback.FrameSummary) -> str:

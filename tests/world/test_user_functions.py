@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from simloop import Callbacks, Hooks, Reply, Result, Scenario, run
-from simloop.world.user_functions import MOST_KEPT, UserFunction, independent, library_of
+from simloop.world import fake_model
+from simloop.world.fake_model import ScriptedFailure
+from simloop.world.user_functions import (
+    MOST_KEPT,
+    UserFunction,
+    framework_around,
+    independent,
+    library_of,
+)
 
 
 def fail(*_: Any, **__: Any) -> Any:
@@ -183,3 +191,35 @@ def test_a_mark_is_read_from_functions_methods_and_objects() -> None:
 
     marked: list[Callable[..., Any]] = [Guard().check, Counts(), waits, Guard().other]
     assert [UserFunction(each).is_independent for each in marked] == [True, True, True, False]
+
+
+def called_by(*files: str, error: Exception) -> BaseException:
+    """Return an error that simloop raises in functions of these files, the outermost first."""
+    space: dict[str, Any] = {"error": error}
+    code = "def call():\n    raise error"
+    for file in (fake_model.__file__, *reversed(files)):
+        exec(compile(code, file, "exec"), space)
+        space = {"inner": space["call"]}
+        code = "def call():\n    inner()"
+    with pytest.raises(type(error)) as found:
+        space["inner"]()
+    return found.value.with_traceback(found.tb.tb_next)  # without this function
+
+
+PYDANTIC_AI, ANYIO = (f"/e/site-packages/{name}/a.py" for name in ("pydantic_ai", "anyio"))
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [((PYDANTIC_AI,), "pydantic_ai"), ((PYDANTIC_AI, ANYIO), "pydantic_ai"),
+     ((PYDANTIC_AI, "bot.py"), ""), (("bot.py",), ""), ((ANYIO,), "")],
+)  # fmt: skip
+def test_a_framework_that_lets_a_run_end_is_known(files: tuple[str, ...], name: str) -> None:
+    assert framework_around(called_by(*files, error=ScriptedFailure("full"))) == name
+    assert framework_around(called_by(*files, error=TimeoutError("late"))) == name
+
+
+def test_a_failure_that_no_script_states_is_that_of_the_program() -> None:
+    with pytest.raises(LookupError) as found:
+        fail()
+    assert not framework_around(found.value)
