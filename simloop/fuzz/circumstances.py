@@ -114,7 +114,7 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         return is_kept and (abilities.bounds_streams or not each.stalls)
 
     kinds = (
-        _failures(), _cuts(offer), _calls(offer, abilities), _tools(base, offer),
+        _failures(abilities), _cuts(offer), _calls(offer, abilities), _tools(base, offer),
         _user(base, offer), _answers(offer), _later(base, offer, abilities), _people(offer),
         _services(base, offer), _others(base, offer), _limits(offer, abilities.limits),
     )  # fmt: skip
@@ -130,7 +130,12 @@ def _rank(each: Circumstance) -> int:
 # ---------------------------------------------------------------- the model
 
 
-def _failures() -> Iterator[Circumstance]:
+def _failures(abilities: Abilities | None = None) -> Iterator[Circumstance]:
+    """Yield what fails a request. The APIs of providers ask for waits in seconds, and not by dates.
+
+    An agent without an SDK is to know dates as well.
+    """
+    is_by_sdk = abilities is not None and abilities.bounds_streams
     failed = Reply(http=Http(status=500))
     for reply in (failed, Reply(lost="before-headers"), _repeat(failed, 3)):  # all tries of an SDK
         yield Circumstance(f"{reply}, and the call before it again", _repeated(reply))
@@ -147,8 +152,8 @@ def _failures() -> Iterator[Circumstance]:
     for status in (429, 503):
         for wait in faults.WAITS[1:]:
             act = _inserted({"http": {"status": status, **wait}})
-            is_date = "2026" in str(wait)  # it is over soon
-            yield Circumstance(f"http {status} {wait}", _first(act) if is_date else act)
+            is_date, name = "2026" in str(wait), f"http {status} {wait}"  # it is over soon
+            yield Circumstance(name, _first(act) if is_date else act, is_date and is_by_sdk)
     waits = _inserted({"http": {"status": 429, "retry_after": "45s"}})
     yield Circumstance("a wait, then nothing", _both(_inserted({"finish": "stop"}), waits))
     for body in faults.BODIES[1:]:
@@ -284,13 +289,6 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         for number, each in enumerate(offer.tools[tool].edges[:8]):
             act = _inserted({"call": [{tool: each}] * 4})
             yield Circumstance(f"edge {number} of {tool}, 4 at once", act)
-
-
-def _in_turn(draft: WorldDraft, place: int) -> None:
-    """Call two tools at once, and again the other way, and then each of them alone."""
-    first, second = ({}, {}) if not draft.offer.first else (draft.offer.call(n) for n in (0, 1))
-    calls: list[list[Any]] = [[first, second], [second, first], [first], [second]]
-    draft.insert(place, *[Reply(call=each) for each in calls if first])
 
 
 def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
@@ -450,7 +448,8 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     if offer.course:
         for end in ("refusal", "stop"):
             yield Circumstance(f"a {end} after the calls", partial(_after_calls, end))
-        yield Circumstance("each call of the course twice", _twice)
+        yield Circumstance("each call of the course twice", partial(_twice, "{}"))
+        yield Circumstance("two things in each call of the course", partial(_twice, "other {}"))
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
     halt = _both(_in_second(), _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
@@ -619,10 +618,15 @@ def _one_by_one(draft: WorldDraft, _: int) -> None:
         draft.replies += alone if len(alone) > 1 else [reply]
 
 
-def _twice(draft: WorldDraft, _: int) -> None:
-    """Make each call twice at once, with its own arguments: they may be those of one thing."""
+def _twice(form: str, draft: WorldDraft, _: int) -> None:
+    """Make each call twice at once, the second time with texts of this form."""
     for n, reply in enumerate(draft.replies):
-        calls = [dict([each]) for each in calls_of(reply.call) for _ in range(2)]
+        calls = list[dict[str, Any]]()
+        for name, text in calls_of(reply.call):
+            given = json_value(text)
+            texts = given.items() if isinstance(given, dict) else ()
+            other = {key: form.format(each) for key, each in texts if type(each) is str}
+            calls += [{name: text}, {name: {**given, **other} if other else text}]
         draft.replies[n] = reply.model_copy(update={"call": calls, "ids": []}) if calls else reply
 
 
@@ -639,12 +643,9 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                 act = _with_services(name, [*routes[:place], broken, *routes[place:]])
                 yield Circumstance(f"route {place} of {name} fails ({times})", act)
         late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
-        takes = range(len(routes) * SECOND_NS // 10, 0, -SECOND_NS // 10)  # less than timeouts
-        slow = [
-            each.model_copy(update={"takes": ns}) for each, ns in zip(routes, takes, strict=True)
-        ]
-        in_turn = _both(_with_services(name, slow), _in_turn)
-        yield Circumstance(f"{name} is late with the first of two calls", in_turn)
+        first = [_first_answer(each) for each in routes]
+        two = _both(_with_services(name, [*first, *routes]), partial(_twice, "other {}"))
+        yield Circumstance(f"{name} is late with the first of two calls", two)
         refusal = {"status": 422, "times": 1}
         refused = [Route.model_validate({each: f"/{REST}", **refusal}) for each in _CHANGING]
         again = _both(_with_services(name, [*refused, *late]), _all_again)
@@ -659,6 +660,14 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             if any(getattr(route, method) for route in base.services[name]):
                 act = _disturbed("services", name, fault, partial(with_fault, of=method), 1)
                 yield Circumstance(f"{fault.site} of a {method.upper()} to {name}", act)
+
+
+def _first_answer(route: Route) -> Route:
+    """Return a route that answers once, after a second, otherwise than the next time."""
+    known: Any = route.json
+    more = {**known, "first": True} if isinstance(known, dict) else known
+    more = [*known, *known[:1]] if isinstance(known, list) else more
+    return route.model_copy(update={"takes": SECOND_NS, "times": 1, "json": more})
 
 
 def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:

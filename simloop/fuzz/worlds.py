@@ -29,6 +29,7 @@ _OF_HTTP = frozenset(n for n, fault in enumerate(alphabet.ENDS) if "http" in fau
 _CALLS, _USELESS, _BROKEN = (alphabet.GROUPS[name] for name in ("calls", "useless", "broken"))
 _TROUBLE = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.weight > 1)
 _REAL_TROUBLE = tuple(n for n in _TROUBLE if not alphabet.ENDS[n].is_breach)
+_DATES = tuple(n for n, wait in enumerate(alphabet.AXES["wait"]) if "2026" in str(wait))
 _BREACHES = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.is_breach)
 _OF_BREACHES = frozenset({"usage", "steps", "ids"})
 _CALLING = tuple(
@@ -106,10 +107,12 @@ def _weights(
     summaries: Sequence[int] | None = None
     if abilities.has_engine:
         summaries = () if Feature.COMPACTION in lacks else draw(len(alphabet.SUMMARIES))
+    axes = {name: [*draw(len(variants))] for name, variants in alphabet.AXES.items()}
+    for place in _DATES if abilities.bounds_streams and not abilities.breaches else ():
+        axes["wait"][place] = 0
     return Weights(
         on=on, contents=contents, ends=ends,
-        axes={name: draw(len(variants)) for name, variants in alphabet.AXES.items()},
-        summaries=summaries, length=_LENGTH,
+        axes=axes, summaries=summaries, length=_LENGTH,
         entries=(*_AT_BOUNDARY, *(() if Feature.TRIGGERS in lacks else ENGINE_TRIGGERS)),
         abilities=abilities,
     )  # fmt: skip
