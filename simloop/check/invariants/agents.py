@@ -420,14 +420,15 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     """A second run begins like the first: with no failure and no step.
 
     Of several agents, nobody knows which one has made the run fail. One may have a bound on tools
-    that fail again and again. Without a policy, two failures of a server can be retried.
+    that fail again and again, or a framework that lets an exception of a tool end the run. Without
+    a policy, two failures of a server can be retried.
     """
     spent, facts, policy = _spent(subject, entry), subject.facts, subject.retry
     reply = facts.reply if len(facts.conversations) == 1 else None
     is_failed = type(entry) is entries.Ended and entry.outcome is Outcome.FAILED
     if not is_failed or facts.stop is not None or reply is None or facts.request is None:
         return ""
-    if spent.has_left:
+    if spent.has_left or entry.through:
         return ""
     took_ms = (entry.at_ns - facts.prompt.at_ns) / NS_PER_MS if facts.prompt else 0
     if took_ms >= (spent.limits.max_wall_clock_ms or inf):

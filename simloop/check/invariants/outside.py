@@ -54,6 +54,11 @@ _ABSENT = re.compile(
     r"no (?!answer|repl|respon|connect|confirm|access|succ)\w+)"
 )
 """Words for what is not there, which tell nothing of a service that did not answer."""
+_DENIED = re.compile(
+    r"\b(not|never|nothing)( \w+){0,2} (start|run\b|ran\b|execut|sent\b|done|carried|made|perform|"
+    r"begun|chang|happen|attempt)"
+)
+"""Words for a change that was not made."""
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
 
 
@@ -103,7 +108,8 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             sent, uncertain = {}, []
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
-            if first and (entry.failure in _UNCERTAIN or entry.status in _UNKNOWN):
+            is_keyed = bool(first and first.once and entry.status >= _BROKEN_SERVICE)
+            if first and (entry.failure in _UNCERTAIN or entry.status in _UNKNOWN or is_keyed):
                 uncertain.append(first)
         elif is_change(subject, entry) and entry.method not in _IDEMPOTENT:
             sent[entry.number] = entry
@@ -287,7 +293,7 @@ def _made(request: ServiceRequest, given: str) -> tuple[tuple[str, str, str], st
 def services_not_pressed(subject: Subject) -> Watch:
     """Only within the work for one call: the model may ask again at once.
 
-    A Retry-After of over a minute is not judged.
+    A Retry-After of over a minute is not judged, nor one that is a date, which few services send.
     """
     sent: dict[int, ServiceRequest] = {}
     failed: dict[tuple[str, str, str, str], ServiceReply] = {}
@@ -309,7 +315,8 @@ def services_not_pressed(subject: Subject) -> Watch:
             if reply is None or are_several(subject):
                 continue
             asked = Fault("", headers=(("retry-after", reply.retry_after),))
-            least_ns = retry_after_ns(asked, EPOCH_NS + reply.at_ns) or 0
+            is_date = reply.retry_after.endswith("GMT")
+            least_ns = 0 if is_date else retry_after_ns(asked, EPOCH_NS + reply.at_ns) or 0
             waited_ns = entry.at_ns - reply.at_ns
             again = f"{tools.described(entry)} is sent again as request {entry.number}"
             soon[what] = soon[what] + 1 if waited_ns < SECOND_NS else 0
@@ -460,11 +467,18 @@ def refused_changes_told(subject: Subject) -> Watch:
                 if not (message.is_error or passes_it_on or tells(words, tool=call.name)):
                     known = told.setdefault((call.name, words), {})
                     known[is_refused] = reply.status
-                    if len(known) > 1:
+                    if len(known) > 1 or (is_refused and _boasts(message.text, call.name)):
                         what = f"{message.text!r:.60} for a change that a service"
                         how = f"refused with {known[True]}, as for one that it accepted"
                         return f"request {entry.number} has {what} {how}"
             reply = None
+
+
+def _boasts(text: str, name: str) -> bool:
+    """Return whether a short text begins with a word for a success, or with that of its tool."""
+    verb = re.sub(r"[^a-z].*", "", name) or "done"
+    begins = re.match(rf"(done|ok|success\w*|{verb}\w*e?d)\b", text.lower())
+    return begins is not None and len(text) <= _SHORT and "already" not in text.lower()
 
 
 def _own_words(text: str, call: Called, reply: ServiceReply) -> str:
@@ -472,6 +486,41 @@ def _own_words(text: str, call: Called, reply: ServiceReply) -> str:
     for each in (reply.body, *(given.values() if isinstance(given, dict) else ())):
         text = text.replace(str(each), "")
     return re.sub(r"\d+", "", text)
+
+
+@invariant(
+    "The model is not told that nothing was done where something was, or may have been.",
+    "BUGS.md C9, D4, D8", needs=[Need.AGENT, Need.MUTATING], begins=[ToolResult, ServiceRequest],
+    sees=[StopRequested, ToolResult, ServiceRequest, ServiceReply, MainRequest],
+)  # fmt: skip
+def changes_not_denied(subject: Subject) -> Watch:
+    """A tool has ended before a stop, or a service has not answered, or was not waited for.
+
+    The model would make the change again. Who does not know says that it may have been made.
+    """
+    made = dict[str, str]()  # by call, what shows that it may have changed something
+    done = dict[str, str]()  # what would show it at a stop
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is StopRequested:
+            made |= done
+        elif kind is ToolResult:
+            is_made = is_change(subject, entry) and not (entry.is_error or tells(entry.text))
+            done |= {entry.call_id: f"its tool has returned {entry.text!r:.60}"} if is_made else {}
+        elif kind is ServiceRequest:
+            asked = asked_calls(subject)
+            if len(asked) == 1 and is_change(subject, entry):
+                done[asked[0].id] = f"{tools.described(entry)} was sent"
+        elif kind is ServiceReply:
+            made |= done if entry.failure in _UNCERTAIN else {}
+        elif kind is Request:
+            for call_id, message in subject.results.items():
+                text = message.text.lower()
+                if call_id in made and _DENIED.search(text) and not tells(text, "doubts"):
+                    denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
+                    return f"{denied}, and {made[call_id]}"
+            made, done = {}, {}
 
 
 @of_agents(

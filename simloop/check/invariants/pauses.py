@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.outside import are_several, is_change
+from simloop.check.invariants.outside import are_several, asked_calls, is_change
 from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.check.invariants.tools import changes_a_service, described, what_of
 from simloop.messages import ToolCall, ToolMessage, json_value
@@ -24,9 +24,11 @@ _Work = tuple[str, bytes]
 _GIVING_UP = ("cancel", "abort", "stop", "skip", "quit", "undo", "discard")
 """The words of a question that asks whether to change nothing."""
 _CHOICE = re.compile(r"[(\[]y/n[)\]]", re.IGNORECASE).findall
+_YES = frozenset({"y", "yes"})
+_PLAIN = re.compile(r"[\w .:-]+").fullmatch
 _REFUSED = 400
-_LEAST_CHARS = 4
-"""The length from which a text of the user is not found in other texts by chance."""
+_LEAST_CHARS, _BEGINNING = 4, 12
+"""The length from which a text is not found in other texts by chance, and of one that is cut."""
 
 
 def _work_of(entry: Any) -> _Work:
@@ -120,6 +122,45 @@ def _refuses(entry: entries.Input) -> bool:
     return entry.ends or answer in {"n", "no"} or (not answer and "y/N" in entry.prompt)
 
 
+@invariant(
+    "Of equal changes in a reply, the user is asked about each before it is made.",
+    "BUGS.md D9", needs=[Need.AGENT, Need.MUTATING], begins=[entries.Ended, entries.Input],
+    sees=[entries.Prompt, entries.Request, entries.Input, entries.ToolStarted,
+          entries.ServiceRequest, entries.Ended],
+)  # fmt: skip
+def changes_asked_about(subject: Subject) -> Watch:
+    """The answer is yes, and the question has the texts of one call, but none of another one.
+
+    An agent may ask about large changes alone.
+    """
+    said, agreed = "", False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is entries.Ended:
+            said = entry.text
+        elif kind is entries.Request:
+            said, agreed = "", False
+        elif kind is entries.Prompt or kind is entries.Input:
+            said += entry.prompt if kind is entries.Input else ""
+            agreed = "?" in said and entry.text.strip().lower() in _YES
+        elif agreed and is_change(subject, entry):
+            does = entry.arguments if kind is entries.ToolStarted else entry.path + entry.body
+            calls = {each: _texts(each) for each in asked_calls(subject)}
+            named = [each for each, own in calls.items() if any(text in said for text in own)]
+            unnamed = [each for each in calls if each not in named]
+            for call in (each for each in unnamed if any(text in does for text in calls[each])):
+                if any(_is_as_large(call, each) for each in named):
+                    return f"{described(entry)} runs, and the user has agreed to {said!r:.120}"
+
+
+def _is_as_large(call: ToolCall, other: ToolCall) -> bool:
+    mine, its = json_value(call.arguments), json_value(other.arguments)
+    both = [(mine.get(key), value) for key, value in its.items()]
+    numbers = [pair for pair in both if {*map(type, pair)} <= {int, float}]
+    return call.name == other.name and all(own >= value for own, value in numbers)
+
+
 @of_agents(
     "An answer of the user reaches the call that asked for it.",
     "BUGS.md D9; langgraph #6533", sees=[*_ENDS, entries.StopRequested, entries.Input,
@@ -184,9 +225,11 @@ def _answer(question: str, text: str, paused: Iterable[ToolCall]) -> Mapping[str
 
 
 def _texts(call: ToolCall) -> list[str]:
+    """Return the beginnings of its texts that look the same wherever they are."""
     value = json_value(call.arguments)
     values = value.values() if isinstance(value, dict) else ()
-    return [each for each in values if type(each) is str and each]
+    plain = (each for each in values if type(each) is str and _PLAIN(each))
+    return [each[:_BEGINNING] for each in plain if len(each) >= _LEAST_CHARS]
 
 
 def _astray(

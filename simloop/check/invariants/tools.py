@@ -4,11 +4,12 @@ The id of a call identifies a tool run, or, for an agent that renames calls, the
 arguments do.
 """
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import combinations
 from typing import Any
+from urllib.parse import unquote_plus
 
 from simloop.check.invariants.agents import reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
@@ -24,6 +25,7 @@ from simloop.trace.entries import (
     Prompt,
     Queued,
     Request,
+    ServiceReply,
     ServiceRequest,
     StopRequested,
     ToolCall,
@@ -35,6 +37,7 @@ from simloop.world.tools import canonical_json, validator_of
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 SOON_NS = 10 * 1_000_000_000  # less than a timeout of an agent
+_WORDS = re.compile(r"\w+").findall
 _CLEAR = 4
 """The length in characters from which a result is hardly that of two tools by chance."""
 _LONG = 1_000
@@ -198,28 +201,29 @@ def described(entry: ToolStarted | ProgramStarted | ServiceRequest) -> str:
     return f"the tool {entry.name!r} of call {entry.call_id!r} with {entry.arguments:.80}"
 
 
-@invariant(
-    "A tool receives a JSON object as its arguments.", "BUGS.md A9, A10, D11", sees=[ToolStarted]
-)
-def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
-    """A loop reports other arguments to the model as an error."""
-    if entry.arguments != "{}" and not isinstance(json_value(entry.arguments), dict):
-        return f"{described(entry)} runs, and its arguments are no JSON object"
-    return ""
-
-
 @of_agents(
-    "A tool of an agent runs only with arguments that its schema allows.",
-    "BUGS.md A9, A10, D11", sees=[ToolStarted, ServiceRequest],
+    "A tool of an agent succeeds only with arguments that its schema allows.",
+    "BUGS.md A9, A10, D11", sees=[ToolStarted, ToolResult, ServiceRequest],
 )  # fmt: skip
-def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
+def tool_arguments_fit_the_schema(subject: Subject) -> Watch:
     """The schema is that in the newest request. An agent reports other arguments to the model.
 
     A tool that changes a service has run. Arguments with other keys may have been mended. An agent
     may add some of its own, such as a session.
     """
-    if type(entry) is ServiceRequest:
-        return _sent_for_wrong_values(subject, entry)
+    wrong = dict[str, str]()
+    while True:
+        entry = yield
+        if type(entry) is ToolStarted:
+            wrong[entry.call_id] = _wrong_values(subject, entry)
+        elif type(entry) is ServiceRequest:
+            if found := _sent_for_wrong_values(subject, entry):
+                return found
+        elif (found := wrong.pop(entry.call_id, "")) and not (entry.is_error or tells(entry.text)):
+            return found
+
+
+def _wrong_values(subject: Subject, entry: ToolStarted) -> str:
     request, arguments = subject.facts.request, json_value(entry.arguments)
     offered = () if request is None else request.tools
     spec = next((each for each in offered if each.name == entry.name), None)
@@ -544,22 +548,32 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
 
 @of_agents(
     "An agent does not send the result of one call as that of another.",
-    "BUGS.md D14; langgraph #6533", sees=[ToolStarted, ToolResult, MainRequest],
-    begins=[ToolStarted],
+    "BUGS.md D14; langgraph #6533", sees=[ToolStarted, ToolResult, ServiceRequest, ServiceReply,
+    MainRequest], begins=[ToolStarted, ServiceRequest],
 )  # fmt: skip
 def results_not_crossed(subject: Subject) -> Watch:
     """The whole text of another result in the place of the own one is no other wording of it.
 
-    A call may have the result of a further run of its tool, and a tool that was broken off none.
+    A call may have the result of a further run of its tool, and a tool that was broken off none. A
+    request to a service that has all words of a call is for that call.
     """
     ran: dict[str, tuple[str, str]] = {}
     results: dict[str, ToolResult] = {}
+    made, bodies = dict[int, str](), dict[str, str]()  # for calls, by services
     while True:
         entry = yield
         if type(entry) is ToolStarted:
             ran[entry.call_id] = entry.name, entry.arguments
         elif type(entry) is ToolResult:
             results[entry.call_id] = entry
+        elif type(entry) is ServiceRequest:
+            made[entry.number] = _asked_for(subject, entry)
+        elif type(entry) is ServiceReply:
+            bodies[made.pop(entry.request, "")] = entry.body
+        elif found := _astray(subject.results, bodies):
+            return f"request {entry.number} answers call {found}"
+        else:
+            bodies = {}
         for call_id, message in subject.results.items() if type(entry) is Request else ():
             own, sent = results.get(call_id), _bare(message.text)
             is_own = own is not None and (not own.text or _bare(own.text) in sent)
@@ -572,28 +586,28 @@ def results_not_crossed(subject: Subject) -> Watch:
                     return f"{where} with the result of call {other!r}: {message.text!r:.80}"
 
 
-@of_agents(
-    "Two calls of a reply do not have each other's results.",
-    "BUGS.md D14; langgraph #6533", sees=[Prompt, MainRequest],
-)  # fmt: skip
-def no_results_exchanged(subject: Subject) -> Watch:
-    """Each has the result that the other one has alone. simloop need not see the tools run."""
-    alone: dict[tuple[str, str], str] = {}
-    together: list[dict[tuple[str, str], str]] = []
-    while True:
-        entry = yield
-        if type(entry) is Prompt:
-            alone, together = {}, []
-            continue
-        for calls in [calls_of(message) for message in subject.facts.added]:
-            told = [(call, subject.results.get(call.id)) for call in calls]
-            texts = {(c.name, c.arguments): m.text for c, m in told if m is not None}
-            (alone.update if len(calls) == 1 else together.append)(texts)
-        for texts in together:
-            for (one, first), (other, second) in combinations(texts.items(), 2):
-                if first != second and (alone.get(one), alone.get(other)) == (second, first):
-                    both = f"{one[0]!r} has the result {first!r:.60} of {other[0]!r}"
-                    return f"where the model calls both, {both}, and the other way round"
+def _asked_for(subject: Subject, entry: ServiceRequest) -> str:
+    """Return the id of the call whose arguments a request has, or an empty text."""
+    sent = {*_WORDS(unquote_plus(f"{entry.path} {entry.body}"))}
+    calls = [call for reply in subject.facts.last_replies() for call in reply.calls]
+    given = {call.id: {*_WORDS(" ".join(_values(call)))} for call in calls}
+    fitting = sorted((len(words), call) for call, words in given.items() if words <= sent)
+    is_one = len(fitting) == 1 or (fitting and fitting[-1][0] > fitting[-2][0])
+    return fitting[-1][1] if is_one else ""
+
+
+def _values(call: ToolCalled) -> Iterator[str]:
+    given = json_value(call.arguments)
+    yield from map(str, given.values() if isinstance(given, dict) else ())
+
+
+def _astray(results: Mapping[str, ToolMessage], bodies: Mapping[str, str]) -> str:
+    for call_id, message in results.items():
+        own, text = bodies.get(call_id, ""), message.text
+        for other, body in bodies.items() if own and own not in text else ():
+            if other and len(body) >= _CLEAR and body != own and body in text:
+                return f"{call_id!r} with what a service has sent for call {other!r}: {body!r:.80}"
+    return ""
 
 
 def _before_ns(
@@ -707,18 +721,3 @@ def no_tools_for_broken_replies(subject: Subject, entry: Any) -> str:
             what = f"request {entry.number} has the result {result.text!r:.40} of {call.name!r}"
             return f"{what}, and the reply to request {reply.number} ended with {reply.finish}"
     return ""
-
-
-@invariant(
-    "A tool runs only if the request before its call offered the tool.",
-    "BUGS.md D9, A5", sees=[ToolStarted],
-)  # fmt: skip
-def only_offered_tools_run(subject: Subject, entry: ToolStarted) -> str:
-    """An agent whose requests offer no tools may describe them elsewhere, and is not judged."""
-    facts = subject.facts
-    request = facts.sent.get(facts.asked.get(entry.call_id, 0))
-    if request is None or not (request.tools or subject.machine is not None):
-        return ""
-    if any(tool.name == entry.name for tool in request.tools):
-        return ""
-    return f"{described(entry)} runs, and request {request.number} did not offer it"

@@ -109,6 +109,12 @@ def looking(times: int, *, text: str = "seen") -> Recording:
     return run
 
 
+def broke_off(through: str = "") -> Recording:
+    """A run that ends by the scripted failure of a tool."""
+    run = asked().replied("", "a").started("a").result("a", "Error: full", is_error=True)
+    return run.add(entries.Ended, FAILED, "", "Error: full", "", 0, through=through)
+
+
 DECLARED: list[tuple[Invariant, Recording, str]] = [
     (agent_backoff_matches_policy, failing(1, 0.5),
      "500 ms after request 1 failed, as failure 1 of the run, not 1000 ms"),
@@ -134,6 +140,7 @@ DECLARED: list[tuple[Invariant, Recording, str]] = [
      "after 1 steps and 0 errors, and the agent declares max_steps=2"),
     (agent_uses_its_limits, asked().replied("", "a").started("a").ended(FAILED, message="late"),
      "the run fails (late) after 1 steps and 0 errors, and the agent declares max_steps=2"),
+    (agent_uses_its_limits, broke_off(), "after 1 steps and 0 errors"),
     (no_empty_answers, asked().finish().ended(), "the reply to request 1 has none"),
     (no_empty_answers, asked().text("Let me see.").finish(FinishReason.TOOL_CALLS)
      .ended(text="Let me see."), "is completed, and the reply to request 1 lacks its calls"),
@@ -201,6 +208,7 @@ def test_an_agent_that_does_what_no_agent_should_is_found(
 NEXT: list[Message] = [GO, said("Yes."), UserMessage("Next.")]
 LOOKED: list[Message] = [GO, said("", "a"), UserMessage("seen")]
 GOOD = [
+    broke_off("pydantic_ai"),
     # A policy may count the failures since the last useful reply.
     failing(1, 1).replied("", "a").started("a").result("a").request(LOOKED).failed().after(1)
      .request(LOOKED).replied("Done.").ended(),

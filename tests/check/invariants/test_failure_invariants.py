@@ -12,6 +12,7 @@ from simloop.check.invariants.outside import (
     arguments_quoted_in_paths,
     changes_committed,
     changes_ended_before_their_answers,
+    changes_not_denied,
     failed_agents_told,
     failed_programs_told,
     failures_not_remembered,
@@ -41,6 +42,7 @@ from simloop.messages import (
     AssistantMessage,
     FinishReason,
     Message,
+    Outcome,
     ToolCall,
     ToolSpec,
     UserMessage,
@@ -370,6 +372,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (refused_changes_told, answered((422, "", "room 1: is "), (201, "b-7", "room 2: is b-7")),
      "request 3 has 'room 2: is b-7' for a change that a service refused with 422, as for one"),
     (refused_changes_told, answered((201, "", "booked 7"), (401, "", "booked 8")), "with 401"),
+    (refused_changes_told, answered((422, "", "Booked.")), "'Booked.' for a change"),
+    (refused_changes_told, answered((403, "", "done")), "refused with 403"),
     (refused_changes_told, answered((401, "", "ok"), (201, "", "ok"), given="[{0}]"), "with 401"),
     (failed_agents_told, delegated("It is allowed", FinishReason.LENGTH, "It is allowed"),
      "call 'a', and the reply to request 2, of the agent that it called, ended with length"),
@@ -382,7 +386,6 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (services_not_pressed, pressed(0, 0, 0), "as request 4: retry 3 in a row without a wait"),
     (services_not_pressed, pressed(1, retry_after="7"),
      "request 2 after 1.000s, and the service asks for 7.000s"),
-    (services_not_pressed, pressed(1, retry_after="Thu, 01 Jan 2026 00:00:09 GMT"), "asks for 9"),
     (services_not_pressed, pressed(*[0.5] * 10, status=401), "retry 10 in a row within a second"),
     (slow_programs_ended, stopped_amid(later_s=60), "and the user has stopped it"),
     (slow_programs_ended, stopped_amid(),
@@ -459,6 +462,9 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failed_programs_told, sent(booked(404), "Nothing there")),
     (refused_changes_told, answered((201, "", "booked"), (409, "", "booked"))),
     (refused_changes_told, answered((201, "", "booked"), (422, "", "full"))),
+    (refused_changes_told, answered((422, "", "booked already"))),
+    (refused_changes_told, answered((422, "", "booked by somebody who came first"))),
+    (refused_changes_told, answered((422, "", "the room is booked"))),
     (refused_changes_told, answered((201, "7", "it says 7"), (422, "no room", "it says no room"))),
     (refused_changes_told, answered((201, "", "not there"), (422, "", "not there"))),
     (refused_changes_told, answered((201, "", "seen"), (422, "", "seen"), method="GET")),
@@ -509,6 +515,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (arguments_quoted_in_paths, addressed("/fetch?url=http://x/y?z", "http://x/y?z")),
     (services_not_pressed, pressed(9, retry_after="soon")),
     (services_not_pressed, pressed(9, retry_after="90")),
+    (services_not_pressed, pressed(1, retry_after="Thu, 01 Jan 2026 00:00:09 GMT")),
     (changes_committed, asked().add(entries.LeftBehind, "task", "t", "b.py:3")),
     (no_sql_of_arguments, searched("its", 'near "its": syntax error')),
     (no_sql_of_arguments, searched("it's", "no such title")),
@@ -656,3 +663,52 @@ def test_a_tool_that_changes_the_world_changes_its_services() -> None:
     assert run.found(uncertain_changes_not_repeated, PAYS)
     service = Subject(mutating=frozenset({"pay", "https://c.example"}))
     assert not run.found(uncertain_changes_not_repeated, service)
+
+
+def paid(result: str, *, end: str = "", stops: bool = False, ends: bool = True) -> Recording:
+    run = ordered_once()
+    if stops:
+        run.stop()
+    if ends:
+        run.add(entries.ServiceReply, 1, 0 if end else 201, "", end)
+    return run.request([GO, said("", "a"), returned("a", result)])
+
+
+def has_run(result: str, *, stops: bool = True, is_error: bool = False) -> Recording:
+    run = asked().call("a").finish(FinishReason.TOOL_CALLS)
+    run.started("a").result("a", "paid 17", is_error=is_error)
+    run = run.stop().ended(Outcome.ABORTED).prompt() if stops else run
+    return run.request([GO, said("", "a"), returned("a", result)])
+
+
+@pytest.mark.parametrize(
+    ("run", "finds"),
+    [
+        (paid("Stopped: not started.", stops=True, end="closed"), 1),
+        (paid("Stopped: not started.", stops=True, ends=False), 1),
+        (paid("Stopped: it may or may not have been done.", stops=True, end="closed"), 0),
+        (paid("Stopped by the user.", stops=True, end="closed"), 0),
+        (paid("Error: timed out, nothing was sent.", end="timed-out"), 1),
+        (paid("Error: no connection, nothing was sent.", end="refused"), 0),
+        (paid("Not done: it is paid already."), 0),
+        (has_run("This call was never run."), 1),
+        (has_run("paid 17"), 0),
+        (has_run("This call was never run.", stops=False), 0),
+        (has_run("This call was not executed.", is_error=True), 0),
+    ],
+)
+def test_a_change_that_may_have_been_made_is_not_denied(run: Recording, finds: int) -> None:
+    found = run.found(changes_not_denied, Subject(mutating=frozenset({"look", "pay"})))
+    assert len(found) == finds
+    assert all("for call 'a', and " in each for each in found)
+    assert not run.found(changes_not_denied, Subject(mutating=frozenset({"other"})))
+
+
+@pytest.mark.parametrize(("first", "second", "finds"), [("k", "l", 1), ("k", "k", 0), ("", "", 0)])
+def test_a_retry_after_503_has_the_same_key(first: str, second: str, finds: int) -> None:
+    """Without keys, such a retry is right: the service has not done it."""
+    run = asked().call("a", "{}", "pay").finish(FinishReason.TOOL_CALLS)
+    run.add(entries.ServiceRequest, 1, BANK, "POST", "/b", "{}", first)
+    run.add(entries.ServiceReply, 1, 503)
+    run.add(entries.ServiceRequest, 2, BANK, "POST", "/b", "{}", second)
+    assert len(run.found(uncertain_changes_not_repeated, PAYS)) == finds

@@ -8,6 +8,7 @@ from simloop import InvariantViolated, Line, Reply, Scenario, Then, World, trace
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.pauses import (
     answers_reach_their_calls,
+    changes_asked_about,
     no_tools_run_again_after_a_pause,
     refused_changes_not_made,
 )
@@ -160,6 +161,42 @@ def test_a_change_that_begins_each_run_is_none_after_a_pause() -> None:
         run.add(ServiceReply, number, 201).ended(text="Done.").prompt("Next.")
     subject = Subject(mutating={"https://b.example"})
     assert run.found(no_tools_run_again_after_a_pause, subject) == []
+
+
+BUYS = Subject(mutating={"look"})
+
+
+def bought(question: str, answer: str, *, first: str = A, second: str = B) -> Recording:
+    """The user is asked before two calls, and both tools run."""
+    run = Recording().prompt().request([GO]).call("a", first).call("b", second).finish()
+    run.add(Input, answer, question)
+    return ran(ran(run, "a", first), "b", second)
+
+
+@pytest.mark.parametrize(
+    ("run", "finds"),
+    [
+        (bought("Look at a.txt?", "yes"), 1),
+        (bought("Look at a.txt?", "always"), 0),
+        (bought("Look at a.txt.", "yes"), 0),
+        (bought("Look at a.txt and b.txt?", "y"), 0),
+        (bought("May I look?", "y"), 0),
+        (bought("At a.txt?", "y", second='{"path": "b.txt", "depth": 9}'), 1),
+        (bought("At a.txt?", "y", first='{"path": "a.txt", "depth": 9}', second=B), 1),
+        (bought("At a.txt?", "y", first='{"path": "a.txt", "depth": 9}',
+                second='{"path": "b.txt", "depth": 2}'), 0),
+        (bought("At a.txt?", "y", second='{"path": "\\n\\t\\n\\t"}'), 0),
+        (ran(asked().ended(text="Look at a.txt?").prompt("yes"), "b", B), 1),
+        (ran(asked().ended(text="Look at a.txt?").prompt("yes").add(Input, "y", "b.txt?"), "b", B),
+         0),
+        (ran(asked().ended(text="Look at a.txt?").prompt("yes").request([GO, CALLS]), "b", B), 0),
+    ],
+)  # fmt: skip
+def test_a_change_that_the_user_was_not_asked_about_is_found(run: Recording, finds: int) -> None:
+    """A small one needs no question, and a text with blanks may look otherwise in it."""
+    found = run.found(changes_asked_about, BUYS)
+    assert len(found) == finds
+    assert all("and the user has agreed to " in each for each in found)
 
 
 @pytest.mark.parametrize(

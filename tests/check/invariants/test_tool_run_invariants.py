@@ -22,19 +22,23 @@ from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import (
     changes_made_once,
     no_result_of_other_arguments,
-    no_results_exchanged,
     no_tool_cancelled_by_another,
     no_tools_for_broken_replies,
     no_tools_run_again_after_a_restart,
     only_called_tools_run,
-    only_offered_tools_run,
     results_not_crossed,
-    tool_arguments_are_objects,
     tool_arguments_fit_the_schema,
     tool_ends_before_its_answer,
     tool_runs_at_most_once,
 )
-from simloop.messages import FinishReason, Message, ToolSpec, UserMessage
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    ToolCall,
+    ToolSpec,
+    UserMessage,
+)
 from simloop.trace import entries
 
 GO = UserMessage("Go.")
@@ -82,8 +86,6 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
     (only_called_tools_run, asked("a").started("a", '{"x":1}'), Subject(), "no call of the model"),
     (only_called_tools_run, asked("a").started("b").started("c"), Subject(),
      "no call of the model"),
-    (tool_arguments_are_objects, asked("a").started("a", '{"x":'), Subject(), "no JSON object"),
-    (tool_arguments_are_objects, asked("a").started("a", "[]"), Subject(), "no JSON object"),
     (tool_ends_before_its_answer, asked("a").started("a").ended(), of_machine(),
      "has not ended before the end"),
     (tool_ends_before_its_answer,
@@ -127,11 +129,6 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
     (no_tools_for_broken_replies, called().cut().started("a"), of_machine(), "the reply to"),
     (no_tools_for_broken_replies, called().finish(FinishReason.ERROR).started("a"), of_machine(),
      "ended with error"),
-    (only_offered_tools_run, called("read").finish(FinishReason.TOOL_CALLS).started("a"), Subject(),
-     "request 1 did not offer it"),
-    (only_offered_tools_run,
-     Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"), of_machine(),
-     "request 1 did not offer it"),
 ]  # fmt: skip
 
 
@@ -148,7 +145,6 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
     (tool_runs_at_most_once, ran("a", "a"), Subject()),
     (only_called_tools_run, ran("a", "b"), of_machine()),
     (only_called_tools_run, asked("a").started("own-id"), Subject()),
-    (tool_arguments_are_objects, asked("a").started("a", '{"x":1}'), Subject()),
     (tool_ends_before_its_answer, ran("a").request([GO, said("", "a"), returned("a")]).ended(),
      of_machine()),
     (tool_ends_before_its_answer, asked("a").started("a").answered("a").ended(), of_machine()),
@@ -190,9 +186,6 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
      called().failed().request([GO]).call("a").finish(FinishReason.STOP).started("a"), Subject()),
     (no_tools_for_broken_replies,
      called().finish(FinishReason.STOP).request([GO]).call("a").failed().started("a"), Subject()),
-    (only_offered_tools_run, called().started("a").result("a"), of_machine()),
-    (only_offered_tools_run,
-     Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"), Subject()),
 ]  # fmt: skip
 
 
@@ -250,12 +243,6 @@ def test_a_function_of_the_agent_with_the_name_of_a_scripted_tool_is_not_judged_
         assert run.found(each, with_tool(takes="1s", timeout="2s")) == []
         scripted = asked("a").started("a").after(3).result("a", "Error: no", is_error=True)
         assert scripted.found(each, with_tool(takes="1s", timeout="2s"))
-
-
-def test_a_call_that_the_engine_has_renamed_was_offered_under_its_new_id() -> None:
-    run = called().call("a")
-    run.add(entries.CallRenamed, "a", "a#2", "look").finish(FinishReason.TOOL_CALLS)
-    assert run.started("a").started("a#2").found(only_offered_tools_run, of_machine()) == []
 
 
 OTHER = "https://pay.example"
@@ -337,30 +324,19 @@ def both(a: str = "rain", b: str = "snow") -> Recording:
     return asked("a", "b").started("a").started("b", '{"x":1}').result("a", a).result("b", b)
 
 
-def fitting(arguments: str, call_id: str = "a", ran: str = "") -> Recording:
-    """A run of the tool `look`, whose schema has the number `depth`."""
-    depth = b'{"depth":{"type":"integer"}},"additionalProperties":false}'
+def fitting(
+    arguments: str, call_id: str = "a", ran: str = "", *, result: str = "seen",
+    is_error: bool = False,
+) -> Recording:  # fmt: skip
+    """A run of the tool `look`, whose schema has the number `depth` and the text `of`."""
+    depth = b'{"depth":{"type":"integer"},"of":{"type":"string"}},"additionalProperties":false}'
     schema = Raw(b'{"type":"object","properties":' + depth)
     run = Recording().prompt().request([GO])
     spec = ToolSpec("look", "", schema)
     run.entries[-1] = structs.replace(run.entries[-1], tools=(spec,))
     run.call("a", arguments).finish(FinishReason.TOOL_CALLS)
-    return run.started(call_id, ran or arguments)
-
-
-def in_turn(*texts: str) -> Recording:
-    """A run that calls twice at once, and then each call alone, with these results."""
-    first, second = (said("", one, arguments=f'{{"x":{one!r}}}'.replace("'", '"')) for one in "ab")
-    together = structs.replace(first, calls=(*first.calls, *second.calls))
-    alone = [structs.replace(each, calls=(structs.replace(each.calls[0], id=name),))
-             for name, each in (("c", first), ("d", second))]  # fmt: skip
-    sent: list[Message] = [GO]
-    run = Recording().prompt().request(sent)
-    for message in (together, *alone):
-        results = [returned(call.id, texts["abcd".index(call.id)]) for call in message.calls]
-        sent = [*sent, message, *results]
-        run.replied("", *(call.id for call in message.calls)).request(sent)
-    return run
+    run = run.started(call_id, ran or arguments)
+    return run.result(call_id, result, is_error=is_error)
 
 
 def beside_another_agent() -> Recording:
@@ -395,8 +371,6 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
      Subject(mutating={"pay"}), "the program pay 17 runs again, and the model has asked for 1"),
     (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2),
      Subject(mutating={"https://shop.example/pay"}), "sent again as request 2 to a service"),
-    (no_results_exchanged, in_turn("rain", "snow", "snow", "rain"), Subject(),
-     "where the model calls both, 'look' has the result 'rain' of 'look'"),
     (tools_broken_off_in_time, asks(31), BOUND,
      "the request GET https://shop.example/a takes 31.000s, and the agent declares"),
     (tool_arguments_fit_the_schema, changing('{"n":"seventeen"}'), shop(),
@@ -441,6 +415,7 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
      "the schema in request 1"),
     (tool_arguments_fit_the_schema, fitting('{"depth":"3"}'), Subject(), "does not allow these"),
     (tool_arguments_fit_the_schema, fitting('{"depth":3,"x":1}'), Subject(), "not allow these"),
+    (tool_arguments_fit_the_schema, fitting('{"depth":3,"of":[]}'), Subject(), "not allow these"),
 ]  # fmt: skip
 
 
@@ -465,9 +440,6 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
      Subject(mutating={"https://shop.example/payments"})),
     (uncertain_changes_not_repeated,
      sends().sends(1, "lost", method="PUT").sends(2, method="PUT"), PAYS),
-    (no_results_exchanged, in_turn("rain", "snow", "rain", "snow"), Subject()),
-    (no_results_exchanged, in_turn("rain", "rain", "rain", "rain"), Subject()),
-    (no_results_exchanged, in_turn("rain", "snow", "snow", "sun"), Subject()),
     (tools_broken_off_in_time, asks(29), BOUND),
     (tools_broken_off_in_time, broken_off(19.5), BOUND),
     (tools_broken_off_in_time, broken_off(12, "Error: the other call has failed"), BOUND),
@@ -525,6 +497,8 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (tool_arguments_fit_the_schema,
      fitting('{"depth":3}', ran='{"depth":3,"session":"s"}'), Subject()),
     (tool_arguments_fit_the_schema, fitting("[]"), Subject()),
+    (tool_arguments_fit_the_schema, fitting('{"of":[]}', is_error=True), Subject()),
+    (tool_arguments_fit_the_schema, fitting('{"of":[]}', result="Not found."), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}', "own-1"), Subject()),
 ]  # fmt: skip
 
@@ -559,3 +533,37 @@ def test_a_tool_that_has_failed_by_its_own_words_may_run_again(text: str, finds:
     run = asked("a").request([GO, said("", "a"), returned("a", text)]).failed().request([GO])
     run.replied("", "b").request([GO, said("", "b"), returned("b", text)])
     assert len(run.found(no_tools_run_again_after_a_restart)) == finds
+
+
+CALLS_BOTH = [("a", '{"at": "Oslo", "day": 2}'), ("b", '{"at": "other Oslo", "day": 2}')]
+
+
+def served(a: str, b: str, *, first: str = "[1, 1]", second: str = "[1]") -> Recording:
+    """A run that calls twice at once, whose service answers the second request first."""
+    run = Recording().prompt().request([GO])
+    for call_id, arguments in CALLS_BOTH:
+        run.call(call_id, arguments)
+    run.finish(FinishReason.TOOL_CALLS)
+    run.add(entries.ServiceRequest, 1, OTHER, "GET", "/days?at=Oslo&day=2")
+    run.add(entries.ServiceRequest, 2, OTHER, "GET", "/days?at=other+Oslo&day=2")
+    run.add(entries.ServiceReply, 2, 200, second).add(entries.ServiceReply, 1, 200, first)
+    calls = AssistantMessage("", tuple(ToolCall(one, "look", each) for one, each in CALLS_BOTH))
+    return run.request([GO, calls, returned("a", a), returned("b", b)])
+
+
+@pytest.mark.parametrize(
+    ("run", "finds"),
+    [
+        (served("17", "18", first="18", second="17"), 0),  # too short to be clear
+        (served("rain", "snow", first="snow", second="rain"), 1),
+        (served("It is rain.", "It is snow.", first="snow", second="rain"), 1),
+        (served("snow", "rain", first="snow", second="rain"), 0),
+        (served("snow", "snow", first="snow", second="snow"), 0),
+        (served("wet", "white", first="snow", second="rain"), 0),
+        (served("snow, not rain", "rain", first="snow", second="rain"), 0),
+    ],
+)
+def test_what_a_service_has_sent_for_another_call_is_no_result(run: Recording, finds: int) -> None:
+    found = run.found(results_not_crossed)
+    assert len(found) == finds
+    assert all("request 2 answers call 'a' with what a service has sent" in one for one in found)
