@@ -514,6 +514,7 @@ def changes_not_denied(subject: Subject) -> Watch:
                 done[asked[0].id] = f"{tools.described(entry)} was sent"
         elif kind is ServiceReply:
             made |= done if entry.failure in _UNCERTAIN else {}
+            done = {} if entry.status >= _REFUSED else done
         elif kind is Request:
             for call_id, message in subject.results.items():
                 text = message.text.lower()

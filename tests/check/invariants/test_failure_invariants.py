@@ -665,12 +665,16 @@ def test_a_tool_that_changes_the_world_changes_its_services() -> None:
     assert not run.found(uncertain_changes_not_repeated, service)
 
 
-def paid(result: str, *, end: str = "", stops: bool = False, ends: bool = True) -> Recording:
+def paid(
+    result: str, *, end: str = "", status: int = 201, stops: bool = False, ends: bool = True,
+) -> Recording:  # fmt: skip
     run = ordered_once()
+    if status >= 400:
+        run.add(entries.ServiceReply, 1, status)
     if stops:
         run.stop()
-    if ends:
-        run.add(entries.ServiceReply, 1, 0 if end else 201, "", end)
+    if ends and status < 400:
+        run.add(entries.ServiceReply, 1, 0 if end else status, "", end)
     return run.request([GO, said("", "a"), returned("a", result)])
 
 
@@ -691,6 +695,7 @@ def has_run(result: str, *, stops: bool = True, is_error: bool = False) -> Recor
         (paid("Error: timed out, nothing was sent.", end="timed-out"), 1),
         (paid("Error: no connection, nothing was sent.", end="refused"), 0),
         (paid("Not done: it is paid already."), 0),
+        (paid("Error: status 422, nothing was sent.", status=422, stops=True), 0),
         (has_run("This call was never run."), 1),
         (has_run("paid 17"), 0),
         (has_run("This call was never run.", stops=False), 0),
