@@ -55,7 +55,7 @@ SENTENCES: Mapping[str, str] = json.loads(Path(__file__).with_suffix(".json").re
 
 SPLIT = frozenset({
     "accepted-requests", "changes-made-once", "no-mistake-in-the-code", "prompt-and-tools-kept",
-    "replies-with-calls-kept",
+    "replies-with-calls-kept", "agent-uses-its-limits",
 })  # fmt: skip
 """The invariants whose violations have different causes if their texts begin with other words."""
 
@@ -68,7 +68,7 @@ _ENCODER = msgspec.json.Encoder()
 
 def cause_of(text: str) -> str:
     """Return the first words of a text: the class of an error, or how a request is wrong."""
-    found = _WHY.match(text)
+    found = _WHY.match(text.partition("(Error: ")[2] or text)
     return found[1] if found else ""
 
 

@@ -382,7 +382,7 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             yield from chain(beside, stopped[1:])
         if turn and not keys.keys() & {"raises", "takes"}:
             continue
-        if name not in base.tools and keys.keys() & {"returns", "returns_chars", "cancels"}:
+        if name in offer.own and keys.keys() & {"returns", "returns_chars", "cancels"}:
             continue  # the agent's own code uses what its function returns, and cancels it
         yield Circumstance(f"{name} {keys}", _tool(base, name, keys, [{name: 0}]))
         if len(names) > 1 and not turn and keys.keys() & {"raises", "takes", "hangs"}:

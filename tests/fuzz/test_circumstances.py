@@ -230,11 +230,12 @@ def test_all_kinds_come_among_the_first_sixty(case: Any) -> None:
 
 def test_no_result_is_scripted_for_a_function_of_the_agent_itself() -> None:
     offer = offered(native)
-    seen = structs.replace(offer, ran=frozenset({"find"}))
+    seen = structs.replace(offer, ran=frozenset({"find"}), own=frozenset({"find"}))
     changed = [world(each, GO, seen).tools for each in of(native, GO, seen)]
     scripted = [tools["find"] for tools in changed if "find" in tools]
     assert any(each.raises for each in scripted)
-    assert not any(each.model_fields_set & {"returns", "returns_chars"} for each in scripted)
+    stated = {"returns", "returns_chars", "cancels"}
+    assert not any(each.model_fields_set & stated for each in scripted)
     of_a_world = offered(of_world, WITH_TOOLS)
     found = of(of_world, WITH_TOOLS, of_a_world)
     tools = [world(each, WITH_TOOLS, of_a_world).tools for each in found]
