@@ -232,12 +232,14 @@ class Search:
     def steps(
         self, *, runs: int | None = None, seconds: float | None = None
     ) -> Iterator[list[FoundFailure]]:
-        """Search as `run` does, and yield after each run its failures that are new."""
+        """Search as `run` does, for a run at least, and yield after each its new failures."""
         until = inf if runs is None else self.runs + runs
         end_s = inf if seconds is None else time.monotonic() + seconds
         with kept_border(), _rare_collections():
-            while self.runs < until and time.monotonic() < end_s:
+            while self.runs < until:
                 yield self._next()
+                if time.monotonic() >= end_s:
+                    return
 
     def worlds(self, number: int) -> Iterator[tuple[Plan, Rules]]:
         """Yield the worlds from `number` to the end of its family, each with its rules."""

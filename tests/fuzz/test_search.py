@@ -337,3 +337,18 @@ def test_a_search_counts_the_tools_services_and_programs_that_its_runs_reach() -
         "find": True, "cancel": True, "https://orders.example": False, "program git": True,
         "program deploy": False,
     }  # fmt: skip
+
+
+def test_a_search_makes_a_run_however_short_its_time_is() -> None:
+    """Else a search with a small budget could spend it all on a busy machine, and show nothing."""
+    search = Search("react", seed=1)
+    assert [*search.run(seconds=0.0)] == []
+    assert search.runs == 1
+
+
+def test_runs_that_fail_below_a_limit_by_other_errors_are_other_failures() -> None:
+    """One of them may be meant, and must not hide the other."""
+    texts = [f"the run fails (Error: {kind}: 7) after {n} steps and 0 errors, and so on"
+             for kind, n in (("DeskError", 1), ("DeskError", 2), ("CutOff", 1))]  # fmt: skip
+    groups = [Group.of("agent-uses-its-limits", text) for text in texts]
+    assert groups[0] == groups[1] != groups[2]
