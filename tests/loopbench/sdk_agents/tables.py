@@ -193,7 +193,8 @@ def services_asked_again(_: Subject) -> Watch:
         if type(entry) is ServiceRequest:
             asked[entry.number] = f"{entry.method} {entry.path}"
         elif type(entry) is ServiceReply:
-            failed[asked[entry.request]] += bool(entry.failure) or entry.status >= 500
+            if entry.request in asked:  # and not before a stop
+                failed[asked[entry.request]] += bool(entry.failure) or entry.status >= 500
         elif type(entry) is Request:
             once = [each for each, count in failed.items() if count == 1]
             if once and [*asked.values()].count(once[0]) == 1:
