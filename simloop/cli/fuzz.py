@@ -127,10 +127,8 @@ def command(
         note(plain(f"the working folder has changed: {', '.join(changed)}; each run finds what the "
                    "others have left there: let the agent write to simloop.folder()"))  # fmt: skip
     written = files.written if files else {}
-    if output_format == "json":
-        out(report_json(sums, written))
-    else:
-        out_lines(report_lines(sums, written))
+    is_json = output_format == "json"
+    out_lines([report_json(sums, written)] if is_json else report_lines(sums, written))
     return 128 + came[0] if came else int(bool(sums.failures))
 
 
