@@ -55,7 +55,7 @@ SENTENCES: Mapping[str, str] = json.loads(Path(__file__).with_suffix(".json").re
 
 SPLIT = frozenset({
     "accepted-requests", "changes-made-once", "no-mistake-in-the-code", "prompt-and-tools-kept",
-    "replies-with-calls-kept", "agent-uses-its-limits",
+    "replies-with-calls-kept", "agent-respects-its-limits", "agent-uses-its-limits",
 })  # fmt: skip
 """The invariants whose violations have different causes if their texts begin with other words."""
 

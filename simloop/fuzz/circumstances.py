@@ -39,7 +39,7 @@ FURTHER, _LAST = "And then?", "And at last?"
 _STORM = 16
 _MOST_STEPS = 40
 _CHANGING = ("post", "put", "patch", "delete")
-_SLOW_MS = 40_000  # the time until a reply of which an agent is patient
+_SLOW_MS, _LEAST_SLOW = 40_000, 8  # the time until a reply of which an agent is patient
 
 
 class WorldDraft:
@@ -180,8 +180,7 @@ def _cuts(offer: Offer | None = None) -> Iterator[Circumstance]:
                 act, name = _broken(fault, say), f"{fault.name} in {where}"
                 yield Circumstance(name, act, fault.is_breach, "stall" in fault.keys)
         if fault.name in _AMID_ANSWERS and offer and offer.course:
-            act = _broken(fault, "Some words", is_last=True)
-            yield Circumstance(f"{fault.name} in the answer", act)
+            yield Circumstance(f"{fault.name} in the answer", _broken(fault, is_last=True))
     for pace in ({"first_part": "20s"}, {"first_part": "170s"}, {"per_part": "15s"}):
         yield Circumstance(f"pace {pace}", _changed(pace=Pace(**pace)))
     for name, keys in _REPLIES.items():
@@ -192,7 +191,7 @@ _AMID_ANSWERS = ("finish length", "lost mid output", "error part overloaded_erro
 
 
 def _broken(
-    fault: faults.ReplyFault, say: str = "", *, is_last: bool = False
+    fault: faults.ReplyFault, say: str = "Some words", *, is_last: bool = False
 ) -> Callable[[WorldDraft, int], None]:
     """Insert a reply that breaks; the model makes it whole when it is asked again."""
     broken = reply_of_fault(fault)
@@ -333,11 +332,11 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     for what, fails in ends if 1 < steps <= _MOST_STEPS else ():  # 3 are all tries of an SDK
         amid = [_repeat(call, steps - 1), fails, _repeat(call, steps)]
         yield Circumstance(f"{what} before the last step", _begun(amid))
-    last_ms = limits.max_wall_clock_ms
-    late = (last_ms or 0) // _SLOW_MS + 2
-    if last_ms is not None and late <= min(steps, _MOST_STEPS):
-        # Several conversations at once share the slow replies.
-        slow = call.model_copy(update={"times": 2 * late, "pace": Pace(first_part=f"{_SLOW_MS}ms")})
+    last_ms = limits.max_wall_clock_ms or 0
+    late = min(steps, max(_LEAST_SLOW, last_ms // _SLOW_MS + 2), _MOST_STEPS)
+    slow_ms = last_ms // max(late - 2, 1)
+    if 0 < slow_ms <= _SLOW_MS:  # several conversations at once share the slow replies
+        slow = call.model_copy(update={"times": 2 * late, "pace": Pace(first_part=f"{slow_ms}ms")})
         yield Circumstance("slow replies past the deadline", _begun([slow]))
 
 
@@ -368,6 +367,8 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             other = names[(names.index(name) + 1) % len(names)]
             act = _tool(base, name, {"takes": "2s"}, [{name: 0}, {other: 0}])
             beside.append(Circumstance(f"{name} takes 2s beside {other}", act))
+        fails = _tool(base, name, {"raises": "the disk is full"}, [{name: 0}])
+        yield Circumstance(f"{name} fails twice", _both(fails, fails))
         slow = _tool(base, name, {"takes": "9s"}, [{name: 0}])  # most wait longer
         stop = _both(slow, _a_minute_later, _stopped(at="5s"))
         stopped.append(Circumstance(f"{name} is stopped", stop))
@@ -468,8 +469,7 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         yield Circumstance(f"{what}, stopped in a summary", _both(act, stop))
     for phase in ("request", "tool-started", "finish"):
         yield Circumstance(f"a message after {phase}", _told(phase))
-    two = _both(_told("request"), _told("request"))
-    yield Circumstance("two messages after request", two)
+    yield Circumstance("two messages after request", _both(*[_told("request")] * 2))
 
 
 def _after_calls(end: str, draft: WorldDraft, _: int) -> None:
@@ -684,9 +684,9 @@ def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                 if "takes" in keys:
                     stopped = _both(act, _stopped(at="5s"))
                     yield Circumstance(f"{name} {words}, and is stopped", stopped)
-    twice = _inserted({"call": [offer.call(0), offer.call(0, 1)]}) if offer.first else _further
+    twice = partial(_twice, "other {}")
     for key, phase in (("services", "service-request"), ("programs", "program-started")):
-        for nth in (1, 2) if getattr(base, key) else ():
+        for nth in ((1, 2, 4, 6, 8) if offer.first else (1, 2)) if getattr(base, key) else ():
             stop = _both(_a_minute_later, _stopped(after=phase, nth=nth))
             yield Circumstance(f"abort after {phase} {nth}", stop)
             yield Circumstance(f"abort after {phase} {nth} of two calls", _both(twice, stop))

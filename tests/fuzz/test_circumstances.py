@@ -469,7 +469,7 @@ def test_a_failure_comes_before_each_reply_and_a_deadline_is_passed_by_slow_ones
     assert [(bool(reply.call), reply.times) for reply in amid] == [(True, 8), (False, 3), (True, 9)]
     late = world(found["slow replies past the deadline"], GO, offer, 1).model[0]
     assert late.pace is not None
-    assert (late.times, late.pace.first_part) == (8, 40 * 10**9)
+    assert (late.times, late.pace.first_part) == (16, 15 * 10**9)
     few = {each.name for each in of(native, GO, offer, limits=Limits(max_steps=3))}
     assert not few & {"a failure before each reply", "slow replies past the deadline"}
 

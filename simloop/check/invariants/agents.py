@@ -158,6 +158,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         clocks = (now_ns, now_ns - _CLOCK_NS, now_ns + _CLOCK_NS)
         faults = reply.fault, _without_ms(reply.fault)
         spans = [_wait_range(policy, *each) for each in product(counts, faults, clocks)]
+        spans += [(0, 0)] if reply.fault and reply.fault.header("retry-after") == "0" else []
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
             return (
@@ -217,27 +218,6 @@ def repeated_retries_wait(subject: Subject) -> Watch:
         if (count := at_once[facts.conversation]) >= AT_ONCE:
             failed = f"after request {reply.number} failed"
             return f"request {entry.number} is retry {count} in a row without a wait, {failed}"
-
-
-@of_agents(
-    "An agent that gives up does not wait before it does.",
-    "BUGS.md C1, C3", sees=[entries.Request, entries.Sleep, entries.Ended],
-)  # fmt: skip
-def no_wait_before_giving_up(subject: Subject) -> Watch:
-    """The wait before a retry that is not made helps nobody. A stop may come during a wait."""
-    facts, wait = subject.facts, None
-    while True:
-        entry = yield
-        if type(entry) is entries.Sleep:
-            wait = entry
-        elif type(entry) is entries.Ended and wait is not None and facts.reply is not None:
-            has_waited = facts.reply.at_ns <= wait.at_ns <= entry.at_ns - wait.duration_ns
-            is_failure = entry.outcome is Outcome.FAILED and facts.reply.fault is not None
-            if has_waited and is_failure and facts.stop is None:
-                waits = f"the agent waits {clock(wait.duration_ns)} at {wait.place}"
-                return f"{waits}, and then fails without a further request"
-        else:
-            wait = None
 
 
 @of_agents(
@@ -303,14 +283,15 @@ class _Spent:
     `unsure` is the number of further failures, which may count as errors or not, and `results`
     that of the tool results since the newest request. `failing` counts the requests in a row that
     tell of a failed tool. `aside` counts the requests without tools, for a summary perhaps, before
-    one that offers some: an agent may count them as steps, or not.
+    one that offers some: an agent may count them as steps, or not. `empty` counts the replies
+    without words or calls: where errors are limited, an agent need not count them as steps.
     """
 
     def __init__(self, subject: Subject) -> None:
         assert subject.limits is not None
         self.facts, self.limits = subject.facts, subject.limits
         self.steps = self.errors = self.unsure = self.overflows = self.results = 0
-        self.failing = self.aside = 0
+        self.failing = self.aside = self.empty = 0
         self.has_failed = self.offers = False
         self.has_left = False  # the user: nobody waits for an answer
         self.newest: object = None
@@ -337,8 +318,9 @@ class _Spent:
         """Count a reply. An empty one may count as an error or as an answer."""
         if reply is None:
             return
-        self.steps += reply.finish is not None
         failed = is_useless(reply) and (retried or reply.finish is None)
+        is_empty = failed and reply.finish is not None and self.limits.max_error_count < inf
+        self.steps, self.empty = self.steps + (reply.finish is not None), self.empty + is_empty
         unsure = may_be_uncounted(self.facts, reply)
         if unsure and reply.is_closed:
             self.overflows += 1
@@ -362,7 +344,7 @@ class _Spent:
         """Return the limit that is reached, or an empty text."""
         if self.errors >= self.limits.max_error_count:
             return f"max_error_count={self.limits.max_error_count}"
-        if self.steps >= self.limits.max_steps:
+        if self.steps - self.empty >= self.limits.max_steps:
             return f"max_steps={self.limits.max_steps}"
         return ""
 
@@ -448,7 +430,9 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     if reply.finish in WHOLE and reply.calls and not spent.failing:
         missing = {call.name for call in reply.calls} - {each.name for each in facts.request.tools}
         is_usual = not missing and len({call.id for call in reply.calls}) == len(reply.calls)
-        is_bound = tells(entry.message, "bounds")
+        left = limits.max_steps - spent.steps - spent.errors - spent.unsure - spent.aside
+        is_of_steps = 1 < left < inf and tells(entry.message, "steps")  # which begin anew
+        is_bound = tells(entry.message, "bounds") and not is_of_steps
         names = {call.name for call in reply.calls}
         of_run = facts.main_replies[facts.earlier_replies :]
         times = sum(not names.isdisjoint(call.name for call in each.calls) for each in of_run)
@@ -488,7 +472,7 @@ def no_empty_answers(subject: Subject, entry: Any) -> str:
     if entry.outcome is not Outcome.COMPLETED or not is_useless(reply):
         return ""
     number = facts.request.number if facts.request else 0
-    if not entry.text.strip():
+    if not entry.text:  # blanks may be an answer
         return f"the run is completed without words, and the reply to request {number} has none"
     lacks = reply.finish is FinishReason.TOOL_CALLS
     return f"the run is completed, and the reply to request {number} lacks its calls" * lacks

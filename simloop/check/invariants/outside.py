@@ -500,6 +500,7 @@ def changes_not_denied(subject: Subject) -> Watch:
     """
     made = dict[str, str]()  # by call, what shows that it may have changed something
     done = dict[str, str]()  # what would show it at a stop
+    sent = dict[int, str]()  # the calls of requests to services
     while True:
         entry = yield
         kind = type(entry)
@@ -508,12 +509,12 @@ def changes_not_denied(subject: Subject) -> Watch:
         elif kind is ToolResult:
             is_made = is_change(subject, entry) and not (entry.is_error or tells(entry.text))
             done |= {entry.call_id: f"its tool has returned {entry.text!r:.60}"} if is_made else {}
-        elif kind is ServiceRequest:
+        elif kind is ServiceRequest and is_change(subject, entry):
             asked = asked_calls(subject)
-            if len(asked) == 1 and is_change(subject, entry):
-                done[asked[0].id] = f"{tools.described(entry)} was sent"
-        elif kind is ServiceReply:
-            made |= done if entry.failure in _UNCERTAIN else {}
+            sent[entry.number] = asked[0].id if len(asked) == 1 else tools.asked_for(subject, entry)
+            done[sent[entry.number]] = f"{tools.described(entry)} was sent"
+        elif kind is ServiceReply and (call_id := sent.pop(entry.request, "")) in done:
+            made |= {call_id: done[call_id]} if entry.failure in _UNCERTAIN else {}
             done = {} if entry.status >= _REFUSED else done
         elif kind is Request:
             for call_id, message in subject.results.items():
@@ -521,7 +522,7 @@ def changes_not_denied(subject: Subject) -> Watch:
                 if call_id in made and _DENIED.search(text) and not tells(text, "doubts"):
                     denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
                     return f"{denied}, and {made[call_id]}"
-            made, done = {}, {}
+            made, done, sent = {}, {}, {}
 
 
 @of_agents(
@@ -580,8 +581,9 @@ def _hides(result: str, reply: ReceivedReply, sent: SentRequest, call: Called) -
 
 
 @of_agents(
-    "The failure of a program or a service is not remembered as the result of a call.",
-    "BUGS.md D8", sees=[Prompt, *_WORK, MainRequest], begins=[ProgramStarted, ServiceRequest],
+    "The failure of a tool, a program or a service is not remembered as the result of a call.",
+    "BUGS.md D8", sees=[Prompt, ToolStarted, ToolResult, *_WORK, MainRequest],
+    begins=[ToolStarted, ProgramStarted, ServiceRequest],
 )  # fmt: skip
 def failures_not_remembered(subject: Subject) -> Watch:
     """If the model calls the tool again, it is tried again: it may succeed by now.
@@ -594,8 +596,10 @@ def failures_not_remembered(subject: Subject) -> Watch:
         entry = yield
         if type(entry) is Prompt:
             told = {}
-        elif type(entry) in {ProgramStarted, ServiceRequest}:
+        elif type(entry) in {ToolStarted, ProgramStarted, ServiceRequest}:
             has_begun = True
+        elif type(entry) is ToolResult:
+            has_failed = has_failed or entry.is_error
         elif type(entry) is ProgramEnded:
             has_failed = has_failed or entry.exit != 0
         elif type(entry) is ServiceReply:
@@ -608,7 +612,7 @@ def failures_not_remembered(subject: Subject) -> Watch:
                 message, work = subject.results.get(call.id), (call.name, call.arguments)
                 if message is not None and is_new and told.get(work) == message.text:
                     again = f"request {entry.number} answers call {call.id!r} with the same failure"
-                    return f"{again}, {message.text!r:.80}, and no program has run"
+                    return f"{again}, {message.text!r:.80}, and nothing has run"
                 is_told = message and tells(message.text) and not tells(message.text, "waits")
                 if message and is_told and has_failed and len(calls) == 1:
                     told[work] = message.text  # of the program: no other call has failed

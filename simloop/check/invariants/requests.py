@@ -95,18 +95,22 @@ def adjacent_results(subject: Subject, _: Any) -> str:
     "BUGS.md D21", sees=[entries.Request],
 )  # fmt: skip
 def results_in_call_order(subject: Subject, entry: Any) -> str:
-    """The order in which the tools ended does not matter, nor where stopped ones are answered."""
-    facts = subject.facts
+    """The order in which the tools ended does not matter.
+
+    An agent may answer stopped calls, and those of unknown tools, behind the others.
+    """
+    facts, request = subject.facts, subject.facts.sent[entry.number]
+    offered = {tool.name for tool in request.tools} if subject.machine is None else ()
     stopped = () if subject.machine is not None else facts.running
     if subject.machine is None and facts.before is not None and facts.previous is None:
         return ""  # an SDK answers the calls of a run that has failed when the next one begins
-    prompt = facts.sent[entry.number].system_prompt
-    if subject.machine is None and facts.before and facts.before.system_prompt != prompt:
+    if facts.before and offered and facts.before.system_prompt != request.system_prompt:
         return ""  # an SDK hands over to another agent behind the other calls
     places, last = dict[str, int](), -1
     for message in entry.added:
         if type(message) is AssistantMessage:
-            places = {call.id: place for place, call in enumerate(message.calls)}
+            known = [each for each in message.calls if not offered or each.name in offered]
+            places = {call.id: place for place, call in enumerate(known)}
             last = -1
         elif type(message) is ToolMessage and message.call_id in places:
             if places[message.call_id] < last and message.call_id not in stopped:
@@ -146,18 +150,20 @@ def newest_user_message_sent(subject: Subject) -> Watch:
     The prompt may be a part of a longer message. An agent may have several conversations, so only
     the first request of its run is judged, and each request that continues it. A prompt may answer
     what an agent has asked about a call: then the request has a result of the call. An agent asks
-    for a summary without its tools.
+    for a summary without its tools; one that has sent a prompt at once does not put others into
+    other words.
     """
     facts, exact = subject.facts, subject.machine is not None
     waiting: list[str] = []  # queued messages that no request has contained yet
     prompt = newest = lacks = proposal = ""
-    is_first = goes_on = False
+    is_first = goes_on = is_direct = False
+    asked = 0  # the request without tools that holds the prompt
     while True:
         entry = yield
         kind = type(entry)
         if kind is entries.Prompt:
             prompt = newest = entry.text
-            is_first, lacks = True, ""
+            is_first, lacks, asked = True, "", 0
         elif kind is entries.LeftBehind:
             goes_on = goes_on or entry.what in BEHIND
         elif kind is entries.Queued:
@@ -178,17 +184,20 @@ def newest_user_message_sent(subject: Subject) -> Watch:
             if goes_on and is_again and not is_there:
                 continue  # a task of an earlier run repeats its request
             if (facts.is_aside or facts.lacks_tools(request)) and not exact:
-                is_first = is_first and not is_there
+                asked = request.number if is_there else asked
                 continue
-            asked = {call.id for call in facts.paused}
+            reply = facts.replies.get(asked)
+            is_first = is_first and (not asked or (is_direct and _is_summed(reply, request)))
             held = is_there or (facts.goes_on and not is_first)
-            held = held or (not exact and not asked.isdisjoint(subject.results))
+            paused = {call.id for call in facts.paused}
+            held = held or (not exact and not paused.isdisjoint(subject.results))
             if not held and (exact or is_first or not _is_apart(facts)):
                 before, lacks = lacks, f"request {entry.number} does not hold the user's message"
                 lacks = f"{lacks} {newest!r:.80}"
                 if exact or facts.offers or before:
                     return before or lacks
                 continue  # it may be for a summary, of an agent that offers no tools
+            is_direct = is_direct or (is_first and is_there)
             is_first, lacks = False, ""
             known = (prompt, newest, *waiting)
             for message in entry.added if waiting else ():
@@ -197,6 +206,12 @@ def newest_user_message_sent(subject: Subject) -> Watch:
                     newest = message.text
                     if newest in waiting:
                         waiting.remove(newest)
+
+
+def _is_summed(reply: ReceivedReply | None, request: SentRequest) -> bool:
+    """Return whether a reply is a part of a message, as a summary is."""
+    text = reply.text.strip() if reply else ""
+    return text in _words_in(request) and text not in {"", *(one.text for one in request.messages)}
 
 
 def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
@@ -343,7 +358,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
                 return f"request {entry.number} has {text!r:.80} for its history: the summary {why}"
             told += new
         elif len(history) > _LOST and known.isdisjoint(request.messages):
-            if run is facts.prompt and (fault is not None or is_empty):
+            if run is facts.prompt and (fault is not None or is_empty or is_cut):
                 return f"request {entry.number} has nothing of its history: the summary has failed"
             asked = None
 

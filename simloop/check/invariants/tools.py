@@ -567,7 +567,7 @@ def results_not_crossed(subject: Subject) -> Watch:
         elif type(entry) is ToolResult:
             results[entry.call_id] = entry
         elif type(entry) is ServiceRequest:
-            made[entry.number] = _asked_for(subject, entry)
+            made[entry.number] = asked_for(subject, entry)
         elif type(entry) is ServiceReply:
             bodies[made.pop(entry.request, "")] = entry.body
         elif found := _astray(subject.results, bodies):
@@ -586,9 +586,10 @@ def results_not_crossed(subject: Subject) -> Watch:
                     return f"{where} with the result of call {other!r}: {message.text!r:.80}"
 
 
-def _asked_for(subject: Subject, entry: ServiceRequest) -> str:
+def asked_for(subject: Subject, entry: ServiceRequest) -> str:
     """Return the id of the call whose arguments a request has, or an empty text."""
-    sent = {*_WORDS(unquote_plus(f"{entry.path} {entry.body}"))}
+    plain = re.sub(r"\\.", " ", entry.body)  # without the escapes of JSON
+    sent = {*_WORDS(unquote_plus(f"{entry.path} {entry.body} {plain}"))}
     calls = [call for reply in subject.facts.last_replies() for call in reply.calls]
     given = {call.id: {*_WORDS(" ".join(_values(call)))} for call in calls}
     fitting = sorted((len(words), call) for call, words in given.items() if words <= sent)

@@ -1,5 +1,6 @@
 import copy
 from itertools import product
+from math import inf
 from typing import Any
 
 import pytest
@@ -20,7 +21,6 @@ from simloop.check.invariants.agents import (
     no_lock_held_while_waiting,
     no_mistake_in_the_code,
     no_retry_of_permanent_failure,
-    no_wait_before_giving_up,
     repeated_retries_wait,
     retry_after_respected,
 )
@@ -49,7 +49,6 @@ from simloop.trace.entries import (
     LeftBehind,
     LockHeld,
     LoopBlocked,
-    Sleep,
     ToolCallDelta,
 )
 from simloop.world.user_functions import describe
@@ -73,11 +72,6 @@ def failing(times: int, wait_s: float) -> Recording:
     for _ in range(times):
         run.failed().after(wait_s).request([GO])
     return run
-
-
-def waiting(passed_s: float) -> Recording:
-    """A run whose agent begins to wait for 8 s after a failure, and so many seconds pass."""
-    return asked().failed().add(Sleep, 8 * 10**9, "bot.py:9 in ask").after(passed_s)
 
 
 def given_up(times: int) -> Recording:
@@ -171,8 +165,6 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (repeated_retries_wait, failing(3, 0),
      "is retry 3 in a row without a wait, after request 3 failed"),
     (no_retry_of_permanent_failure, asked().failed(401).after(9).request([GO]), "(status 401)"),
-    (no_wait_before_giving_up, waiting(8).ended(FAILED),
-     "the agent waits 8.000s at bot.py:9 in ask, and then fails without a further request"),
     (no_failure_after_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
     (event_loop_not_blocked, asked().after(2).add(LoopBlocked, 2 * 10**9, "mine.py:3 in look"),
      "blocks the event loop for 2.000s at mine.py:3 in look"),
@@ -345,16 +337,6 @@ def test_a_status_that_passes_goes_before_a_code_that_no_provider_sends_with_it(
     assert bool(run.found(no_retry_of_permanent_failure, declaring())) is is_found
 
 
-@in_cases([
-    waiting(8).request([GO]).failed().ended(FAILED),
-    waiting(2).ended(FAILED),
-    waiting(8).stop().ended(FAILED),
-    waiting(8).ended(),
-])  # fmt: skip
-def test_a_wait_that_something_follows_is_none_before_giving_up(run: Recording) -> None:
-    assert run.found(no_wait_before_giving_up) == []
-
-
 def test_an_empty_reply_may_be_a_failure_for_the_backoff_or_not() -> None:
     run = asked().finish().request([GO, GO]).failed()
     for wait_s in (1, 2):
@@ -509,6 +491,25 @@ def test_a_request_for_a_summary_need_not_count_as_a_step() -> None:
     run.replied("They looked.").request([*ASKED, returned("a")])
     assert run.found(agent_respects_its_limits, declaring()) == []
     assert run.failed().ended(FAILED).found(agent_uses_its_limits, declaring()) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "most", "finds"),
+    [("too many steps", 8, 1), ("too many calls", 8, 0), ("too many steps", 2, 0)],
+)
+def test_a_count_of_steps_that_goes_on_is_no_bound(message: str, most: int, finds: int) -> None:
+    run = looking(2).ended().prompt().request([GO]).replied("", "c").ended(FAILED, message=message)
+    assert len(run.found(agent_uses_its_limits, Subject(limits=Limits(max_steps=most)))) == finds
+
+
+@pytest.mark.parametrize(("most_errors", "finds"), [(9, 0), (inf, 1)])
+def test_an_empty_reply_may_count_as_an_error_and_not_as_a_step(
+    most_errors: float, finds: int
+) -> None:
+    run = asked().finish().after(1).request([GO]).replied("", "a").started("a").result("a")
+    run.request([*ASKED, returned("a")])
+    limits = DeclaredLimits(max_steps=2, max_error_count=most_errors)
+    assert len(run.found(agent_respects_its_limits, Subject(limits=limits))) == finds
 
 
 def test_an_empty_reply_may_be_the_end_where_no_errors_are_counted() -> None:

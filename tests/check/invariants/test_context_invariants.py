@@ -188,6 +188,19 @@ def test_a_planner_without_tools_holds_the_prompt_for_its_workers() -> None:
     assert run.request([UserMessage("A part.")]).found(newest_user_message_sent) == []
 
 
+@pytest.mark.parametrize(
+    ("sent", "finds"),
+    [([UserMessage("So far: Plan.")], 1), ([UserMessage("So far: Plan."), MORE], 0),
+     ([UserMessage("Plan.")], 0)],
+)  # fmt: skip
+def test_a_summary_does_not_take_the_place_of_a_prompt(sent: list[Message], finds: int) -> None:
+    """A reply that is sent by itself says the prompt in other words."""
+    run = asked().replied("Yes.").ended().prompt("And?")
+    run.request([GO, MORE, UserMessage("Sum up.")], tools=[]).replied("Plan.")
+    found = run.request(sent).found(newest_user_message_sent)
+    assert found == ["request 3 does not hold the user's message 'And?'"] * finds
+
+
 @pytest.mark.parametrize("form", ['{"said": "F\\u00fcr <A & B>"}', "<p>Für &lt;A &amp; B&gt;</p>"])
 def test_a_prompt_may_be_a_part_of_json_or_of_xml(form: str) -> None:
     run = Recording().prompt("Für <A & B>").request([UserMessage(form)])

@@ -137,6 +137,16 @@ def probed(text: str = "exit status 3", *, again: bool) -> Recording:
     return run.request([*before, said("", "b"), returned("b", text)])
 
 
+def broken(*, again: bool) -> Recording:
+    """Two equal calls; the tool of the first one fails."""
+    run = asked().replied("", "a").started("a").result("a", "Error: full", is_error=True)
+    run.request([*CALLED, returned("a", "Error: full")]).replied("", "b")
+    if again:
+        run.started("b").result("b", "Error: full", is_error=True)
+    before = [*CALLED, returned("a", "Error: full")]
+    return run.request([*before, said("", "b"), returned("b", "Error: full")])
+
+
 def down(text: str, *, again: bool) -> Recording:
     """Two equal calls; the service of the first one is down."""
     run = sent(booked(503, keys=[""]), text).replied("", "b")
@@ -393,7 +403,9 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (changes_ended_before_their_answers, under_way("It failed."),
      "is under way, and request 2 tells the model of the result 'it failed.'"),
     (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
-    (failures_not_remembered, down("Error: down", again=False), "'Error: down', and no program"),
+    (failures_not_remembered, broken(again=False), "'Error: full', and nothing has run"),
+    (failures_not_remembered, down("Error: down", again=False),
+     "'Error: down', and nothing has run"),
     (summaries_lose_nothing, folded("Sum up: Two."), "and its summary lack 'One.'"),
     (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
     (arguments_quoted_in_paths, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
@@ -496,6 +508,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (changes_ended_before_their_answers, told_beside()),
     (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),
     (failures_not_remembered, probed(again=True)),
+    (failures_not_remembered, broken(again=True)),
     (failures_not_remembered, down("Error: down", again=True)),
     (failures_not_remembered, down("Error: the circuit is open", again=False)),
     (summaries_lose_nothing, folded("Before: A first one. Sum up: Two.")),
@@ -683,6 +696,22 @@ def has_run(result: str, *, stops: bool = True, is_error: bool = False) -> Recor
     run.started("a").result("a", "paid 17", is_error=is_error)
     run = run.stop().ended(Outcome.ABORTED).prompt() if stops else run
     return run.request([GO, said("", "a"), returned("a", result)])
+
+
+@pytest.mark.parametrize("denied", ["a", "b", ""])
+def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
+    run = asked().call("a", '{"id": "x7"}', "pay").call("b", '{"id": "y8"}', "pay")
+    run.finish(FinishReason.TOOL_CALLS)
+    run.add(entries.ServiceRequest, 1, BANK, "POST", "/b", '{"id": "x7"}')
+    run.add(entries.ServiceReply, 1, 201)
+    run.add(entries.ServiceRequest, 2, BANK, "POST", "/b", '{"id": "y8"}')
+    run.stop().ended(Outcome.ABORTED).prompt()
+    results = [returned(each, "Not run." if each == denied else "Stopped.") for each in "ab"]
+    calls = ToolCall("a", "pay", '{"id": "x7"}'), ToolCall("b", "pay", '{"id": "y8"}')
+    run.request([GO, AssistantMessage("", calls), *results])
+    found = run.found(changes_not_denied, PAYS)
+    assert len(found) == (denied != "")
+    assert all(f"for call '{denied}', and the request POST" in each for each in found)
 
 
 @pytest.mark.parametrize(
