@@ -451,6 +451,7 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             yield Circumstance(f"a {end} after the calls", partial(_after_calls, end))
         yield Circumstance("each call of the course twice", partial(_twice, "{}"))
         yield Circumstance("two things in each call of the course", partial(_twice, "other {}"))
+        yield Circumstance("each call of the course, then for another thing", _one_by_one)
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
     halt = _both(_in_second(), _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
@@ -609,25 +610,33 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
     return act
 
 
-def _one_by_one(draft: WorldDraft, _: int) -> None:
-    """Make each call in a reply of its own: requests of calls at once may be of any of them."""
-    replies, draft.replies = draft.replies, []
-    for reply in replies:
-        calls = calls_of(reply.call)
-        alone = [reply.model_copy(update={"call": dict([each]), "ids": []}) for each in calls]
-        draft.replies += alone if len(alone) > 1 else [reply]
-
-
 def _twice(form: str, draft: WorldDraft, _: int) -> None:
     """Make each call twice at once, the second time with texts of this form."""
     for n, reply in enumerate(draft.replies):
-        calls = list[dict[str, Any]]()
-        for name, text in calls_of(reply.call):
-            given = json_value(text)
-            texts = given.items() if isinstance(given, dict) else ()
-            other = {key: form.format(each) for key, each in texts if type(each) is str}
-            calls += [{name: text}, {name: {**given, **other} if other else text}]
+        made = [(name, (text, _changed_texts(text, form))) for name, text in calls_of(reply.call)]
+        calls = [{name: each} for name, both in made for each in both]
         draft.replies[n] = reply.model_copy(update={"call": calls, "ids": []}) if calls else reply
+
+
+def _one_by_one(draft: WorldDraft, _: int) -> None:
+    """Make each call in a reply of its own, and then again with another last text."""
+    replies, draft.replies = draft.replies, []
+    for reply in replies:
+        made = [
+            (name, (text, _changed_texts(text, "other {}", 1)))
+            for name, text in calls_of(reply.call)
+        ]
+        calls = [{name: each} for name, both in made for each in both]
+        alone = [reply.model_copy(update={"call": each, "ids": []}) for each in calls]
+        draft.replies += alone or [reply]
+
+
+def _changed_texts(text: str, form: str, most: int = 0) -> Any:
+    """Return arguments with another form of their texts, or of so many at the end."""
+    given = json_value(text)
+    texts = given.items() if isinstance(given, dict) else ()
+    other = [(key, form.format(each)) for key, each in texts if type(each) is str]
+    return {**given, **dict(other[-most:])} if other else text
 
 
 def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
@@ -646,10 +655,11 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         first = [_first_answer(each) for each in routes]
         two = _both(_with_services(name, [*first, *routes]), partial(_twice, "other {}"))
         yield Circumstance(f"{name} is late with the first of two calls", two)
-        refusal = {"status": 422, "times": 1}
-        refused = [Route.model_validate({each: f"/{REST}", **refusal}) for each in _CHANGING]
-        again = _both(_with_services(name, [*refused, *late]), _all_again)
-        yield Circumstance(f"{name} refuses changes, is late, and all is done again", again)
+        for words, status in ("refuses changes", 422), ("knows nothing", 404):
+            refusal = {"status": status, "times": 1}
+            refused = [Route.model_validate({each: f"/{REST}", **refusal}) for each in _CHANGING]
+            again = _both(_with_services(name, [*refused, *late]), _all_again)
+            yield Circumstance(f"{name} {words}, is late, and all is done again", again)
     wait = _OF_SERVICES["asks for a wait"][1]
     asks = faults.SiteFault("service asks for a wait", faults.Stage.INSTEAD, wait)
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():

@@ -9,7 +9,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache, partial
 from math import inf
 from pathlib import Path
@@ -54,7 +54,7 @@ UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
 """For each feature that only the engine has, the reason why an agent cannot provide it."""
 
 _RUN_CUT_CALLS = ("pydantic_ai", "agents")
-"""Frameworks that look at no finish reason before they call tools, as their users cannot, too."""
+"""Frameworks that look at no finish reason before they call tools; a user's model may do it."""
 _OF_CUT_CALLS = ("no-tools-for-broken-replies", "no-changes-for-broken-replies")
 
 _NO_POLICIES = Policies()
@@ -122,7 +122,8 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
         module = sys.modules.get(str(getattr(self.declares, "__module__", "")))
         given = vars(module).values() if module and self.machine is None else ()
         used = {each.__module__.partition(".")[0] for each in given if isinstance(each, type)}
-        name = next((each for each in _RUN_CUT_CALLS if each in used), "")
+        looks = "finish_reason" in _source(module)
+        name = next((each for each in _RUN_CUT_CALLS if each in used and not looks), "")
         return dict.fromkeys(_OF_CUT_CALLS, f"{name} calls the tools of each reply") if name else {}
 
     @property
@@ -422,6 +423,13 @@ def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = N
         hint = f"run it instead: simloop check all --loop {written}"
         raise ScenarioError(message, key="loop", hint=hint)
     return machine
+
+
+def _source(module: object) -> str:
+    """Return the source of a module, or an empty text: that of a session has none."""
+    with suppress(OSError, TypeError):
+        return inspect.getsource(module)  # type: ignore[arg-type]
+    return ""
 
 
 @lru_cache(maxsize=64)  # it is pure, so that all runs share it

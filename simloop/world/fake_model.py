@@ -164,8 +164,8 @@ def stream_of(answer: Any) -> Stream:
     return cast("Stream", answer) if hasattr(answer, "due") else GeneratedStream(answer)
 
 
-class ScriptedFailure(Exception):  # noqa: N818 - something that the script lets fail
-    """An error that a scripted model, tool or hook raises; the simulator treats it as user code."""
+class ScriptedFailure(OSError):  # noqa: N818 - something that the script lets fail
+    """An error that a scripted model, tool or hook raises, as if a disk were full."""
 
 
 class Model(Protocol):

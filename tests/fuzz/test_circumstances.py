@@ -317,8 +317,9 @@ def test_a_service_asks_for_a_wait_where_each_call_is_alone() -> None:
     found = {each.name: each for each in of(OverHttp, AROUND, offer)}
     alone = found[f"{name} asks for a wait, and each call is alone"]
     made = world(alone, AROUND, offer)
-    calls = [calls_of(each.call) for each in made.model[:3]]
-    assert calls == [calls_of(each) for each in (one, other, one)]
+    calls = [calls_of(each.call) for each in made.model[:6]]
+    assert calls[::2] == [calls_of(each) for each in (one, other, one)]
+    assert calls[1] == [("find", '{"customer":"other Ann"}')]
     assert (made.services[name][0].status, made.services[name][0].times) == (429, 2)
 
 

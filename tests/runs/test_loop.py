@@ -1,6 +1,8 @@
 """A loop of the user's own: every form is sealed, recorded, judged and held to limits alike."""
 
 import asyncio
+import importlib
+import sys
 import time
 from pathlib import Path
 from signal import SIGINT, raise_signal
@@ -559,13 +561,20 @@ def test_an_agent_declares_by_attributes() -> None:
 _CUT = {"no-tools-for-broken-replies", "no-changes-for-broken-replies"}
 
 
-@pytest.mark.parametrize(("package", "excused"), [("agents", _CUT), ("openai", set())])
+@pytest.mark.parametrize(
+    ("package", "looks", "excused"),
+    [("agents", "", _CUT), ("agents", ".finish_reason", set()), ("openai", "", set())],
+)
 def test_a_framework_that_looks_at_no_finish_reason_is_known(
-    package: str, excused: set[str], monkeypatch: pytest.MonkeyPatch
+    package: str, looks: str, excused: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = type("Agent", (), {"__module__": f"{package}.agent"})
-    monkeypatch.setitem(globals(), "Agent", made)
-    assert set(chosen(UsualLimits).deviations) == excused
+    """An agent on it may do so itself."""
+    (tmp_path / "on_framework.py").write_text(f"async def bot(prompt): return prompt{looks}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "on_framework", raising=False)
+    module: Any = importlib.import_module("on_framework")
+    module.Agent = type("Agent", (), {"__module__": f"{package}.agent"})
+    assert set(chosen(module.bot).deviations) == excused
 
 
 class UsualLimits(Asks):

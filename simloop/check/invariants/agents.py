@@ -423,10 +423,11 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
         return f"{why} over a request without tools" if is_summary and is_useless(reply) else ""
     if spent.may_be_at_limit:
         return ""
-    why = f"{why} after {spent.steps} steps and {spent.errors} errors"
+    spending = f"after {spent.steps} steps and {spent.errors} errors"
     if _can_be_retried(reply, policy, limits):
-        most = limits.max_error_count
-        return f"{why}, of which the last can be retried; the agent declares max_error_count={most}"
+        cause = entry.message.removeprefix("Error: ")
+        why = f"the run fails {spending}, of which the last can be retried ({cause:.80})"
+        return f"{why}; the agent declares max_error_count={limits.max_error_count}"
     if reply.finish in WHOLE and reply.calls and not spent.failing:
         missing = {call.name for call in reply.calls} - {each.name for each in facts.request.tools}
         is_usual = not missing and len({call.id for call in reply.calls}) == len(reply.calls)
@@ -439,7 +440,7 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
         is_bound_of_tool = is_bound and spent.has_failed and times > _AGAIN
         has_ended = len(reply.calls) <= spent.results and not is_bound_of_tool
         if has_ended or (is_usual and not is_bound):
-            return f"{why}, and the agent declares max_steps={limits.max_steps}"
+            return f"{why} {spending}, and the agent declares max_steps={limits.max_steps}"
     return ""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from simloop.check.invariants import tools
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.requests import WHOLE
+from simloop.check.invariants.requests import WHOLE, strings
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault, ToolMessage, json_value
@@ -45,7 +45,11 @@ _IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
 _LOST = frozenset({"lost", "timed-out", "refused"})
 _BROKEN_SERVICE = 500
 _MADE, _REFUSED = 200, 400
-_AS_GOOD = frozenset({404, 409, 410})
+_GONE = frozenset({404, 410})
+_AS_GOOD = _GONE | {409}
+_PARTLY = re.compile(
+    r"(?i)\b(but|however|though|although|already|only|partly|yet|(is|was) \w+ed)\b"
+)
 _TRIES = 10
 _SHORT = 20  # the length in characters of a verdict, such as `allowed`
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
@@ -60,6 +64,7 @@ _DENIED = re.compile(
 )
 """Words for a change that was not made."""
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
+_NAMED_KEY = re.compile(rf'"\w*(?:key|ref|idem|nonce|request|operation)\w*": ?"({_KEYS.pattern})"')
 
 
 @of_agents(
@@ -132,11 +137,15 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
     sees=[ServiceRequest],
 )
 def keys_used_once(_: Subject) -> Watch:
-    """A service answers a second one with what the first has done, or refuses it."""
+    """A service answers a second one with what the first has done, or refuses it.
+
+    A key may also be in the body.
+    """
     made: dict[tuple[str, str], ServiceRequest] = {}
     while True:
         entry = yield
-        first = made.setdefault((entry.service, entry.once), entry) if entry.once else entry
+        key = entry.once or "".join(_NAMED_KEY.findall(entry.body))
+        first = made.setdefault((entry.service, key), entry) if key else entry
         if tools.what_of(first) != tools.what_of(entry):
             return f"{tools.described(entry)} has the Idempotency-Key of request {first.number}"
 
@@ -202,7 +211,7 @@ def are_several(subject: Subject) -> bool:
     return len(asked_calls(subject)) > 1
 
 
-def is_change(subject: Subject, entry: ToolStarted | ProgramStarted | ServiceRequest) -> bool:
+def is_change(subject: Subject, entry: Any) -> bool:
     """Return whether a tool, a program or a request changes the world.
 
     A request does by its service, or by the tool that sends it: an agent that declares services has
@@ -444,17 +453,20 @@ def failed_programs_told(subject: Subject) -> Watch:
 def refused_changes_told(subject: Subject) -> Watch:
     """The words for a refusal are those of the agent, but not those for a change of the same tool.
 
-    What is made already, or gone, may be as good as a change.
+    What is made already may be as good as a change, and so may be what is gone after another try.
     """
-    changing: set[int] = set()
-    told: dict[tuple[str, str], dict[bool, int]] = {}
+    changing: dict[int, bool] = {}  # by number, whether it was sent before
+    sent, told = list[object](), dict[tuple[str, str], dict[bool, int]]()
     reply: ServiceReply | None = None
     while True:
         entry = yield
         if type(entry) is ServiceRequest:
-            changing |= {entry.number} if entry.method in tools.CHANGING else set()
+            if entry.method in tools.CHANGING:
+                changing[entry.number] = tools.what_of(entry) in sent
+                sent.append(tools.what_of(entry))
         elif type(entry) is ServiceReply:
-            is_answer = entry.status >= _MADE and entry.status not in _AS_GOOD
+            is_again = changing.get(entry.request, True) or entry.status not in _GONE
+            is_answer = entry.status >= _MADE and not (is_again and entry.status in _AS_GOOD)
             reply = entry if is_answer and entry.request in changing else None
         else:
             calls = {call.id: call for each in subject.facts.added for call in calls_of(each)}
@@ -491,38 +503,49 @@ def _own_words(text: str, call: Called, reply: ServiceReply) -> str:
 @invariant(
     "The model is not told that nothing was done where something was, or may have been.",
     "BUGS.md C9, D4, D8", needs=[Need.AGENT, Need.MUTATING], begins=[ToolResult, ServiceRequest],
-    sees=[StopRequested, ToolResult, ServiceRequest, ServiceReply, MainRequest],
+    sees=[ToolResult, ServiceRequest, ServiceReply, MainRequest],
 )  # fmt: skip
 def changes_not_denied(subject: Subject) -> Watch:
-    """A tool has ended before a stop, or a service has not answered, or was not waited for.
+    """A service may not have answered, or has refused what comes after a change that it has made.
 
     The model would make the change again. Who does not know says that it may have been made.
     """
-    made = dict[str, str]()  # by call, what shows that it may have changed something
-    done = dict[str, str]()  # what would show it at a stop
-    sent = dict[int, str]()  # the calls of requests to services
+    made, sent = dict[str, str](), dict[int, str]()  # by call, what has changed something
+    bodies = dict[str, str]()  # the answers to changes
+    hidden = set[str]()  # the calls that fail after a change
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is StopRequested:
-            made |= done
-        elif kind is ToolResult:
-            is_made = is_change(subject, entry) and not (entry.is_error or tells(entry.text))
-            done |= {entry.call_id: f"its tool has returned {entry.text!r:.60}"} if is_made else {}
-        elif kind is ServiceRequest and is_change(subject, entry):
+        if type(entry) is ToolResult:
+            if is_change(subject, entry) and not (entry.is_error or tells(entry.text)):
+                made[entry.call_id] = f"its tool has returned {entry.text!r:.60}"
+        elif type(entry) is ServiceRequest and is_change(subject, entry):
             asked = asked_calls(subject)
-            sent[entry.number] = asked[0].id if len(asked) == 1 else tools.asked_for(subject, entry)
-            done[sent[entry.number]] = f"{tools.described(entry)} was sent"
-        elif kind is ServiceReply and (call_id := sent.pop(entry.request, "")) in done:
-            made |= {call_id: done[call_id]} if entry.failure in _UNCERTAIN else {}
-            done = {} if entry.status >= _REFUSED else done
-        elif kind is Request:
+            call_id = asked[0].id if len(asked) == 1 else tools.asked_for(subject, entry)
+            sent[entry.number] = call_id
+            made.setdefault(call_id, f"{tools.described(entry)} was sent")
+        elif type(entry) is ServiceReply and (call_id := sent.pop(entry.request, "")):
+            if not entry.failure and entry.status < _REFUSED:
+                bodies[call_id] = entry.body
+                hidden.discard(call_id)  # it may be taken back
+            elif call_id in bodies:
+                hidden.add(call_id)
+            elif entry.failure not in _UNCERTAIN:
+                made.pop(call_id, None)
+        elif type(entry) is Request:
             for call_id, message in subject.results.items():
                 text = message.text.lower()
-                if call_id in made and _DENIED.search(text) and not tells(text, "doubts"):
+                is_denied = call_id in made and _DENIED.search(text)
+                is_hidden = call_id in hidden and _hides_change(message.text, bodies[call_id])
+                if (is_denied or is_hidden) and not tells(text, "doubts"):
                     denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
                     return f"{denied}, and {made[call_id]}"
-            made, done, sent = {}, {}, {}
+            made, sent, bodies, hidden = {}, {}, {}, set()
+
+
+def _hides_change(text: str, body: str) -> bool:
+    """Return whether a text tells of a failure alone, and not of a change with this answer."""
+    is_told = any(each in text for each in strings(json_value(body))) or _PARTLY.search(text)
+    return tells(text) and not is_told
 
 
 @of_agents(

@@ -622,31 +622,3 @@ def one_system_prompt(subject: Subject, entry: Any) -> str:
     if not doubled and not (prompt and prompt in said):
         return ""
     return f"request {entry.number} has the system prompt {prompt!r:.60} twice"
-
-
-@of_agents(
-    "A reply in the context contains the text of one model reply, without the text of an "
-    "earlier one.",
-    "BUGS.md C13, D6", sees=[MainRequest],
-)  # fmt: skip
-def no_merged_replies(subject: Subject) -> Watch:
-    """An agent must clear the collected text before it reads the next stream.
-
-    It may let the model go on with a text that was cut off.
-    """
-    facts = subject.facts
-    said: list[str] = []
-    whole: list[str] = []
-    while True:
-        entry = yield
-        reply = None if facts.before is None else facts.replies.get(facts.before.number)
-        newest = "" if reply is None else reply.text
-        for message in facts.added if newest else ():
-            text = message.text
-            if type(message) is not AssistantMessage or text == newest or text in said:
-                continue
-            if text.endswith(newest) and text.startswith(tuple(whole)):
-                return f"request {entry.number} has {text!r:.80}, and the model said {newest!r:.80}"
-        if newest and reply is not None:
-            said.append(newest)
-            whole += [newest] if reply.finish is not FinishReason.LENGTH else []

@@ -646,20 +646,26 @@ def _cut(message: ToolMessage, result: ToolResult) -> str:
 
 @of_agents(
     "An agent answers a call with the result of a tool run for the same arguments.",
-    "BUGS.md D9, D14", sees=[ToolStarted, ToolResult, MainRequest], begins=[ToolStarted],
+    "BUGS.md D9, D14", sees=[ToolStarted, ToolResult, ServiceRequest, MainRequest],
+    begins=[ToolStarted, ServiceRequest],
 )  # fmt: skip
 def no_result_of_other_arguments(subject: Subject) -> Watch:
     """An agent may remember results, and answer a call without a tool in its own words.
 
     A framework may convert the arguments of a tool that `traced` records, which is not judged then.
+    Where services alone are seen, the result names an argument of the other call.
     """
-    facts = subject.facts
+    facts, has_begun = subject.facts, False
     own: set[str] = set()
+    told: dict[tuple[str, str], list[Any]] = {}
     ran: dict[str, tuple[str, object]] = {}
     results: set[tuple[str, str]] = set()
     while True:
         entry = yield
         kind = type(entry)
+        has_begun = has_begun or kind in {ToolStarted, ServiceRequest}
+        if kind is ServiceRequest:
+            continue
         if kind is ToolStarted:
             ran[entry.call_id] = work = entry.name, json_value(entry.arguments)
             reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
@@ -674,10 +680,23 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
             for call in [call for message in facts.added for call in calls_of(message)]:
                 if call.id in ran or call.id not in sent:
                     continue
-                is_known = (call.name, _bare(sent[call.id].text)) in results
-                if is_known and not _has_run(call, ran.values()):
+                work = call.name, _bare(sent[call.id].text)
+                given, others = json_value(call.arguments), told.setdefault(work, [])
+                is_of_other = any(_names(work[1], each, given) for each in others)
+                others.append(given)
+                is_known = work in results and not _has_run(call, ran.values())
+                if is_known or (is_of_other and not has_begun):
                     where = f"request {entry.number} answers call {call.id!r}"
                     return f"{where} with a result of {call.name!r} for other arguments"
+            has_begun = False
+
+
+def _names(text: str, one: Any, other: Any) -> bool:
+    """Return whether a text has an argument of one call, and not that of the other."""
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return False
+    both = [(str(one[key]), str(other[key])) for key in one.keys() & other.keys()]
+    return any(len(a) >= _CLEAR and _bare(a) in text and _bare(b) not in text for a, b in both)
 
 
 def _has_run(call: ToolCalled, ran: Collection[tuple[str, object]]) -> bool:

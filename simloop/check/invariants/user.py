@@ -17,7 +17,6 @@ from simloop.check.invariants.requests import BEHIND, forms
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
 from simloop.check.invariants.tools import CHANGING, described, what_of
 from simloop.messages import (
-    AssistantMessage,
     FinishReason,
     Message,
     Outcome,
@@ -416,39 +415,6 @@ def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     said += [facts.replies[before.number].text] if before.number in facts.replies else []
     chars = sum(map(len, said))
     return len(before.messages) > _SHORT or chars > _SHORT_CHARS or without or bool(asides)
-
-
-@of_agents(
-    "An agent that drops a part of its conversation drops the oldest one.",
-    "BUGS.md E4, E9", sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
-)  # fmt: skip
-def oldest_prompts_dropped(subject: Subject) -> Watch:
-    """Only the prompts of runs that were completed are judged, and no request for a summary.
-
-    A prompt that answers a question about a call may reach the model as the result of the call.
-    """
-    answered: list[str] = []
-    newest, is_sent = "", False
-    while True:
-        entry = yield
-        if type(entry) is entries.Prompt:
-            newest, is_sent = entry.text, False
-        elif type(entry) is entries.Ended and entry.outcome is Outcome.COMPLETED:
-            answered += [newest] if is_sent else []
-        elif type(entry) is not entries.Request:
-            answered = []
-        elif subject.facts.request is not None:
-            messages = subject.facts.request.messages
-            said = _of_user(messages)
-            is_sent = is_sent or any(newest in text for text in said)
-            if not answered or not said:
-                continue
-            kept = [text for text in answered if text in said and text != newest]
-            heard = (one.text for one in messages if type(one) is not AssistantMessage)
-            is_lost = not any(answered[-1] in text for text in heard)  # as an answer, too
-            if kept and is_lost and newest in said[-1]:
-                lacks = f"request {entry.number} lacks the prompt {answered[-1]!r:.80}"
-                return f"{lacks}, and has an older one: {kept[0]!r:.80}"
 
 
 @of_agents(

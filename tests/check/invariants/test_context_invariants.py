@@ -12,7 +12,6 @@ from simloop.check.invariants.requests import (
     no_duplicate_messages,
     no_failed_replies_in_context,
     no_incomplete_replies_in_context,
-    no_merged_replies,
     replies_with_calls_kept,
 )
 from simloop.check.invariants.subject import Subject
@@ -43,7 +42,6 @@ OF_AGENTS = [
     newest_user_message_sent,
     no_failed_replies_in_context,
     no_incomplete_replies_in_context,
-    no_merged_replies,
     no_duplicate_messages,
     replies_with_calls_kept,
     sent_result_matches_tool_result,

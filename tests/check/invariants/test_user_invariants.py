@@ -10,7 +10,6 @@ from simloop.check.invariants.user import (
     changes_of_broken_runs_kept,
     continued_answers_are_whole,
     conversation_kept_between_prompts,
-    oldest_prompts_dropped,
     queued_messages_delivered,
 )
 from simloop.messages import (
@@ -99,13 +98,6 @@ def test_the_request_for_the_answer_has_the_conversation_not_those_before_it() -
         conversation_kept_between_prompts, instance
     )
     assert asks(first).found(conversation_kept_between_prompts, instance)
-
-
-def test_a_prompt_may_be_said_again() -> None:
-    run = asked()
-    for prompt in (NEXT, LAST, NEXT):
-        run.replied("Yes.").ended(text="Yes.").prompt(prompt.text).request([prompt])
-    assert run.found(oldest_prompts_dropped) == []
 
 
 def kept(run: Recording) -> list[str]:
@@ -365,13 +357,6 @@ def test_a_prompt_of_a_function_goes_on_with_its_own_requests() -> None:
     assert run.found(conversation_kept_between_prompts) == []
 
 
-def test_a_prompt_may_reach_the_model_as_the_result_of_a_call() -> None:
-    run = asked().replied("", "a").ended(text="Look?").prompt("yes")
-    allowed: list[Message] = [GO, said("", "a"), returned("a", "seen")]
-    run.request(allowed).replied("Done.").ended(text="Done.").prompt("Last.")
-    assert run.request([*allowed, said("Done."), LAST]).found(oldest_prompts_dropped) == []
-
-
 @pytest.mark.parametrize(("name", "found"), [("ann", 1), ("bob", 0)])
 def test_each_user_whose_name_is_before_the_prompt_has_a_conversation(
     name: str, found: int
@@ -381,17 +366,6 @@ def test_each_user_whose_name_is_before_the_prompt_has_a_conversation(
     run.prompt(second).request([UserMessage(second)]).replied("No.").ended(text="No.")
     judged = run.found(conversation_kept_between_prompts, Subject(is_instance=True))
     assert len(judged) == found
-
-
-def test_of_a_conversation_the_oldest_part_is_dropped() -> None:
-    (found,) = talked(GO).found(oldest_prompts_dropped)
-    assert found == "request 3 lacks the prompt 'Next.', and has an older one: 'Go.'"
-    summary = UserMessage("Before: Next.")
-    for right in (
-        talked(NEXT), talked(GO, NEXT), talked(), talked(GO, summary),
-        talked(GO, outcome=Outcome.FAILED), talked(GO, returned("a", "The user says: Next.")),
-    ):  # fmt: skip
-        assert right.found(oldest_prompts_dropped) == []
 
 
 @pytest.mark.parametrize(("invariant", "run", "why"), BAD)
