@@ -152,8 +152,9 @@ def _failures(abilities: Abilities | None = None) -> Iterator[Circumstance]:
     for status in (429, 503):
         for wait in faults.WAITS[1:]:
             act = _inserted({"http": {"status": status, **wait}})
-            is_date, name = "2026" in str(wait), f"http {status} {wait}"  # it is over soon
-            yield Circumstance(name, _first(act) if is_date else act, is_date and is_by_sdk)
+            is_soon, name = "2026" in str(wait), f"http {status} {wait}"  # the date is over soon
+            is_breach = is_by_sdk and ("GMT" in name or "soon" in name)
+            yield Circumstance(name, _first(act) if is_soon else act, is_breach)
     waits = _inserted({"http": {"status": 429, "retry_after": "45s"}})
     yield Circumstance("a wait, then nothing", _both(_inserted({"finish": "stop"}), waits))
     for body in faults.BODIES[1:]:

@@ -292,7 +292,7 @@ class _Spent:
         self.facts, self.limits = subject.facts, subject.limits
         self.steps = self.errors = self.unsure = self.overflows = self.results = 0
         self.failing = self.aside = self.empty = 0
-        self.has_failed = self.offers = False
+        self.has_failed = False
         self.has_left = False  # the user: nobody waits for an answer
         self.newest: object = None
 
@@ -306,8 +306,7 @@ class _Spent:
         elif type(entry) is entries.Request:
             self.failing = self.failing + 1 if self.has_failed else 0
             self.results, self.has_failed = 0, False
-            self.offers |= bool(self.facts.request and self.facts.request.tools)
-            if self.offers and self.facts.previous and not self.facts.previous.tools:
+            if self.facts.offers and self.facts.previous and not self.facts.previous.tools:
                 self.aside += 1
             else:
                 self._add(reply_before(self.facts, entry), retried=not self.facts.added)
@@ -325,7 +324,8 @@ class _Spent:
         if unsure and reply.is_closed:
             self.overflows += 1
             unsure = self.overflows <= self.limits.max_compaction_attempts
-        self.unsure += unsure or (is_useless(reply) and not failed)
+        is_cut = reply.finish not in (None, *WHOLE)  # and may be asked for again
+        self.unsure += unsure or is_cut or (is_useless(reply) and not failed)
         self.errors += failed and not unsure
 
     @property
@@ -418,7 +418,7 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     limits, why = spent.limits, f"the run fails ({entry.message:.80})"
     is_last = spent.errors + spent.aside >= limits.max_error_count
     is_last = is_last or spent.steps + 1 >= limits.max_steps  # it may be asked to answer now
-    if spent.offers and not facts.request.tools and not is_last:
+    if facts.offers and not facts.request.tools and not is_last:
         is_summary = type(facts.request.messages[-1]) is UserMessage
         return f"{why} over a request without tools" if is_summary and is_useless(reply) else ""
     if spent.may_be_at_limit:

@@ -64,7 +64,7 @@ _DENIED = re.compile(
 )
 """Words for a change that was not made."""
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
-_NAMED_KEY = re.compile(rf'"\w*(?:key|ref|idem|nonce|request|operation)\w*": ?"({_KEYS.pattern})"')
+_NAMED_KEY = re.compile(rf'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"({_KEYS.pattern})"')
 
 
 @of_agents(

@@ -594,6 +594,7 @@ def asked_for(subject: Subject, entry: ServiceRequest) -> str:
     given = {call.id: {*_WORDS(" ".join(_values(call)))} for call in calls}
     fitting = sorted((len(words), call) for call, words in given.items() if words <= sent)
     is_one = len(fitting) == 1 or (fitting and fitting[-1][0] > fitting[-2][0])
+    is_one = is_one and all(given.values())  # a call without words fits each request
     return fitting[-1][1] if is_one else ""
 
 
@@ -656,16 +657,13 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
     Where services alone are seen, the result names an argument of the other call.
     """
     facts, has_begun = subject.facts, False
-    own: set[str] = set()
-    told: dict[tuple[str, str], list[Any]] = {}
+    own, told = set[str](), dict[tuple[str, str], dict[str, Any]]()
     ran: dict[str, tuple[str, object]] = {}
     results: set[tuple[str, str]] = set()
     while True:
         entry = yield
         kind = type(entry)
         has_begun = has_begun or kind in {ToolStarted, ServiceRequest}
-        if kind is ServiceRequest:
-            continue
         if kind is ToolStarted:
             ran[entry.call_id] = work = entry.name, json_value(entry.arguments)
             reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
@@ -675,15 +673,16 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
         elif kind is ToolResult:
             if entry.call_id not in own and entry.text and not entry.is_error:
                 results.add((entry.name, _bare(entry.text)))
-        else:
+        elif kind is not ServiceRequest:
             sent = subject.results
             for call in [call for message in facts.added for call in calls_of(message)]:
                 if call.id in ran or call.id not in sent:
                     continue
                 work = call.name, _bare(sent[call.id].text)
-                given, others = json_value(call.arguments), told.setdefault(work, [])
-                is_of_other = any(_names(work[1], each, given) for each in others)
-                others.append(given)
+                given, others = json_value(call.arguments), told.setdefault(work, {})
+                is_of_other = any(_names(work[1], each, given) for each in others.values())
+                is_of_other = is_of_other and call.id not in others  # it is told again
+                others[call.id] = given
                 is_known = work in results and not _has_run(call, ran.values())
                 if is_known or (is_of_other and not has_begun):
                     where = f"request {entry.number} answers call {call.id!r}"

@@ -514,7 +514,7 @@ def _is_of_others(facts: Facts, entry: entries.Request) -> bool:
     "BUGS.md C9, D4", sees=[entries.Ended],
 )  # fmt: skip
 def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
-    """A tool may say how long it outlives its cancellation; who hears nothing has no grace."""
+    """A tool may say how long it outlives a cancellation; who hears nothing, or waits, has none."""
     facts, stop = subject.facts, subject.facts.stop
     if stop is None or not _ends_the_run(subject, stop):
         return ""
@@ -524,6 +524,7 @@ def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
     running = [each for several in facts.running.values() for each in several]
     does_nothing = running and type(facts.earlier) is entries.StopRequested
     grace_ns -= bool(does_nothing and not any(each.in_thread for each in running))
+    grace_ns -= type(facts.earlier) is entries.Sleep
     return f"the run ends {late_ns / 1e6:g} ms after the stop" if late_ns > grace_ns else ""
 
 

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -535,12 +536,49 @@ def test_a_tool_that_has_failed_by_its_own_words_may_run_again(text: str, finds:
     assert len(run.found(no_tools_run_again_after_a_restart)) == finds
 
 
+def looked_up(day: str, text: str, *, asks: bool) -> Recording:
+    """A service tells of Monday; then the model asks for another day."""
+    calls = [
+        ToolCall(name, "look", f'{{"day": "{d}"}}') for name, d in (("a", "Monday"), ("b", day))
+    ]
+    run = Recording().prompt().request([GO]).call("a", calls[0].arguments).finish()
+    run.add(entries.ServiceRequest, 1, OTHER, "GET", "/days?day=Monday")
+    run.add(entries.ServiceReply, 1, 200, "Monday: rain")
+    before: list[Message] = [GO, AssistantMessage("", (calls[0],)), returned("a", "Monday: rain")]
+    run.request(before).call("b", calls[1].arguments).finish()
+    if asks:
+        run.add(entries.ServiceRequest, 2, OTHER, "GET", f"/days?day={day}")
+    return run.request([*before, AssistantMessage("", (calls[1],)), returned("b", text)])
+
+
+@pytest.mark.parametrize(
+    ("run", "finds"),
+    [
+        (looked_up("Tuesday", "Monday: rain", asks=False), 1),
+        (looked_up("Tuesday", "Monday: rain", asks=True), 0),
+        (looked_up("Monday", "Monday: rain", asks=False), 0),
+        (looked_up("Tuesday", "Tuesday: rain", asks=False), 0),
+    ],
+)
+def test_what_a_service_has_sent_is_no_result_of_other_arguments(
+    run: Recording, finds: int
+) -> None:
+    found = run.found(no_result_of_other_arguments)
+    assert (
+        found == ["request 3 answers call 'b' with a result of 'look' for other arguments"] * finds
+    )
+
+
 CALLS_BOTH = [("a", '{"at": "Oslo", "day": 2}'), ("b", '{"at": "other Oslo", "day": 2}')]
 
 
-def served(a: str, b: str, *, first: str = "[1, 1]", second: str = "[1]") -> Recording:
+def served(
+    a: str, b: str, *, first: str = "[1, 1]", second: str = "[1]", again: str | None = None
+) -> Recording:
     """A run that calls twice at once, whose service answers the second request first."""
     run = Recording().prompt().request([GO])
+    if again is not None:
+        run.call("c", json.dumps({"at": again}))
     for call_id, arguments in CALLS_BOTH:
         run.call(call_id, arguments)
     run.finish(FinishReason.TOOL_CALLS)
@@ -561,6 +599,7 @@ def served(a: str, b: str, *, first: str = "[1, 1]", second: str = "[1]") -> Rec
         (served("snow", "snow", first="snow", second="snow"), 0),
         (served("wet", "white", first="snow", second="rain"), 0),
         (served("snow, not rain", "rain", first="snow", second="rain"), 0),
+        (served("rain", "snow", first="snow", second="rain", again=""), 0),  # it fits both
     ],
 )
 def test_what_a_service_has_sent_for_another_call_is_no_result(run: Recording, finds: int) -> None:
