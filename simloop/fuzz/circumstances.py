@@ -36,8 +36,7 @@ _PHASES, _TOOLS, _SUMMARIES = _DATA["phases"], _DATA["tools"], _DATA["summaries"
 _OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
 _REPLIES, _PEOPLE, _CALLS = _DATA["replies"], _DATA["people"], _DATA["calls"]
 FURTHER, _LAST = "And then?", "And at last?"
-_STORM = 16
-_MOST_STEPS = 40
+_STORM, _MOST_STEPS = 16, 40
 _CHANGING = ("post", "put", "patch", "delete")
 _SLOW_MS, _LEAST_SLOW = 40_000, 8  # the time until a reply of which an agent is patient
 
@@ -368,8 +367,6 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             other = names[(names.index(name) + 1) % len(names)]
             act = _tool(base, name, {"takes": "2s"}, [{name: 0}, {other: 0}])
             beside.append(Circumstance(f"{name} takes 2s beside {other}", act))
-        fails = _tool(base, name, {"raises": "the disk is full"}, [{name: 0}])
-        yield Circumstance(f"{name} fails twice", _both(fails, fails))
         slow = _tool(base, name, {"takes": "9s"}, [{name: 0}])  # most wait longer
         stop = _both(slow, _a_minute_later, _stopped(at="5s"))
         stopped.append(Circumstance(f"{name} is stopped", stop))
@@ -391,6 +388,9 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             other = names[(number + 1) % len(names)]
             act = _tool(base, name, keys, [{name: 0}, {other: 0}])
             beside.append(Circumstance(f"{name} {keys} beside {other}", act))
+    for name in names:
+        fails = _tool(base, name, {"raises": "the disk is full"}, [{name: 0}])
+        yield Circumstance(f"{name} fails twice", _both(fails, fails))
 
 
 def _tool(

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from itertools import chain
 from typing import Any
+from urllib.parse import quote, unquote
 
 from simloop.check.invariants import tools
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
@@ -43,8 +44,8 @@ _UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
 _UNKNOWN = frozenset({500, 502, 504})
 _IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
 _LOST = frozenset({"lost", "timed-out", "refused"})
-_BROKEN_SERVICE = 500
-_MADE, _REFUSED = 200, 400
+_MADE, _REFUSED, _BROKEN_SERVICE = 200, 400, 500
+_PATH = re.compile(r"(?i)path|file|folder|dir|url|uri|key")
 _GONE = frozenset({404, 410})
 _AS_GOOD = _GONE | {409}
 _PARTLY = re.compile(
@@ -181,18 +182,18 @@ def changes_ended_before_their_answers(subject: Subject) -> Watch:
 
 
 @of_agents(
-    "An argument is quoted where it is a part of an address.",
+    "An argument is quoted where it is a part of an address, such as one with a question mark.",
     "CWE-74, Injection", sees=[ServiceRequest],
 )  # fmt: skip
 def arguments_quoted_in_paths(subject: Subject, entry: ServiceRequest) -> str:
-    """A text with a question mark reaches another address. A model may also write whole ones."""
+    """A text with such a mark or a slash reaches another address. A path keeps its slashes."""
     calls = [call for reply in subject.facts.last_replies() for call in reply.calls]
-    for call in calls if "?" in entry.path else ():
-        given = json_value(call.arguments)
-        values = given.values() if isinstance(given, dict) else ()
-        for text in chain.from_iterable(each if type(each) is list else [each] for each in values):
-            part = text.partition("#")[0] if isinstance(text, str) else ""
-            if "?" in part and "://" not in part and f"/{part}" in entry.path:
+    for call in calls if "?" in unquote(entry.path) else ():
+        for text in strings(json_value(call.arguments)):
+            part = text.partition("#")[0]
+            split = quote(text) if "/" in part and not _PATH.search(call.arguments) else part
+            is_there = f"/{part}" in entry.path or f"/{split}" in entry.path
+            if "?" in part and "://" not in part and is_there:
                 what = f"{tools.described(entry)} has the text {text!r:.60}"
                 return f"{what} of call {call.id!r} as it is"
     return ""

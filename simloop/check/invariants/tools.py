@@ -594,8 +594,7 @@ def asked_for(subject: Subject, entry: ServiceRequest) -> str:
     given = {call.id: {*_WORDS(" ".join(_values(call)))} for call in calls}
     fitting = sorted((len(words), call) for call, words in given.items() if words <= sent)
     is_one = len(fitting) == 1 or (fitting and fitting[-1][0] > fitting[-2][0])
-    is_one = is_one and all(given.values())  # a call without words fits each request
-    return fitting[-1][1] if is_one else ""
+    return fitting[-1][1] if is_one and all(given.values()) else ""  # one without words fits all
 
 
 def _values(call: ToolCalled) -> Iterator[str]:

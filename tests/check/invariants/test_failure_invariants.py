@@ -411,6 +411,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (summaries_lose_nothing, folded("Sum up: Two."), "and its summary lack 'One.'"),
     (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
     (arguments_quoted_in_paths, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
+    (arguments_quoted_in_paths, addressed("/users/a/b%3Fc%3Dd%23e"), "of call 'a' as it is"),
     (summaries_lose_nothing, windowed("No."), "request 3 and its summary lack 'Go.'"),
     (summaries_lose_nothing, summed_twice("Go.", "Sum up."), "and its summary lack 'At first.'"),
     (summaries_lose_nothing, summed_twice("At first.", wish="Rather two."), "lack 'Rather two.'"),
