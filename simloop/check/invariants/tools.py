@@ -693,7 +693,7 @@ def _names(text: str, one: Any, other: Any) -> bool:
     """Return whether a text has an argument of one call, and not that of the other."""
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return False
-    both = [(str(one[key]), str(other[key])) for key in one.keys() & other.keys()]
+    both = [(str(one[key]), str(other[key])) for key in one if key in other]
     return any(len(a) >= _CLEAR and _bare(a) in text and _bare(b) not in text for a, b in both)
 
 

@@ -512,6 +512,34 @@ def test_an_empty_reply_may_count_as_an_error_and_not_as_a_step(
     assert len(run.found(agent_respects_its_limits, Subject(limits=limits))) == finds
 
 
+def test_blanks_may_be_an_answer() -> None:
+    assert asked().text(" ").finish().ended(text=" ").found(no_empty_answers, declaring()) == []
+
+
+def test_a_retry_after_of_no_time_may_be_obeyed() -> None:
+    for waits_s, finds in ((0, 0), (1, 0), (0.5, 1)):  # the policy has 1 s
+        run = asked().failed(429, retry_after="0").after(waits_s).request([GO])
+        assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
+
+
+def test_a_reply_that_is_cut_off_may_count_as_an_error() -> None:
+    limits = Limits(max_steps=9, max_error_count=3)
+    for run, finds in (asked().text("Some").finish(FinishReason.LENGTH), 0), (asked().failed(), 1):
+        run.after(1).request([GO])
+        for _ in range(1 - finds):
+            run.failed().after(1).request([GO])
+        subject = Subject(limits=limits, retry=declaring().retry)
+        assert len(run.failed().ended(FAILED).found(agent_uses_its_limits, subject)) == finds
+
+
+def test_the_failures_of_a_summary_need_not_count() -> None:
+    run = asked().replied("Yes.").ended().prompt("And?")
+    for _ in range(3):
+        run.request([GO, UserMessage("Sum up.")], tools=[]).failed().after(9)
+    run.request([GO, UserMessage("And?")])
+    assert run.found(agent_respects_its_limits, declaring()) == []
+
+
 def test_an_empty_reply_may_be_the_end_where_no_errors_are_counted() -> None:
     run = asked().finish().ended()
     assert run.found(no_empty_answers, Subject(limits=DeclaredLimits(max_steps=9))) == []

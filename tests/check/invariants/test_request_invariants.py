@@ -145,6 +145,13 @@ def test_a_tool_that_was_stopped_may_be_answered_last() -> None:
     assert run.found(results_in_call_order) == [], "another agent takes over"
 
 
+@pytest.mark.parametrize(("offered", "finds"), [(["look"], 1), (["find"], 0)])
+def test_a_call_of_an_unknown_tool_may_be_answered_last(offered: list[str], finds: int) -> None:
+    run = Recording().prompt().request([GO], tools=offered).replied("", "a", "b")
+    run.request([GO, said("", "a", "b"), GOT_B, GOT_A], tools=offered)
+    assert len(run.found(results_in_call_order)) == finds
+
+
 @pytest.mark.parametrize("invariant", dict.fromkeys(each for each, _, _ in WRONG))
 def test_a_request_that_a_provider_takes_is_not_found(invariant: Invariant) -> None:
     taken: list[list[Message]] = [

@@ -79,6 +79,12 @@ def test_where_an_abort_is_a_flag_the_design_decides_what_follows_it() -> None:
         assert run.found(each, of_machine())
 
 
+@pytest.mark.parametrize(("late_s", "finds"), [(GRACE_MS / 1000, 1), (0.1, 0)])
+def test_who_begins_to_wait_after_a_stop_has_no_grace(late_s: float, finds: int) -> None:
+    run = stopped().add(entries.Sleep, 10**9, "bot.py:9 in ask").after(late_s)
+    assert len(run.ended(Outcome.ABORTED).found(stopped_run_ends_in_time)) == finds
+
+
 def test_a_tool_may_outlive_its_cancellation_as_long_as_it_says() -> None:
     late = stopped().after(GRACE_MS / 1000 + 2).ended(Outcome.ABORTED)
     slow = ScriptedTool.model_validate({"outlives_cancel": "2s"})
