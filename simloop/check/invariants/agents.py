@@ -330,14 +330,11 @@ class _Spent:
 
     @property
     def may_be_at_limit(self) -> bool:
-        """Return whether a limit is reached, if each failure counts as an error.
-
-        An agent may have a bound that it does not declare.
-        """
+        """Return whether a limit is reached, if each failure counts, or one of its own."""
         errors, steps = self.limits.max_error_count, self.limits.max_steps
-        unsure = self.unsure + self.aside
-        may_have_failed = self.errors + unsure >= (1 if errors == inf else errors)
-        return may_have_failed or self.steps + self.aside >= (1 if steps == inf else steps)
+        may_have_failed = self.errors + self.unsure + self.aside >= (1 if errors == inf else errors)
+        tries = self.steps + self.aside + self.errors  # each may count as a step
+        return may_have_failed or tries >= (1 if steps == inf else steps)
 
     @property
     def limit(self) -> str:

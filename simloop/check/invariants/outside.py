@@ -686,7 +686,8 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
             if is_early and answer and tells(answer.text, "timeouts"):
                 broken = f"{tools.described(start)} is broken off after {clock(ran_ns)}"
                 return f"{broken} and not {clock(most_ns)}: {answer.text!r:.60}"
-            later = [] if is_seen else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
+            is_whole = is_seen and not getattr(start, "in_thread", False)  # it may go on
+            later = [] if is_whole else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
             took_ns = min(later, default=entry.at_ns) - start.at_ns
             if took_ns > most_ns + tools.SOON_NS:
                 declared = f"the agent declares a tool_timeout of {clock(most_ns)}"

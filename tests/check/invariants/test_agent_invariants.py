@@ -532,6 +532,14 @@ def test_a_reply_that_is_cut_off_may_count_as_an_error() -> None:
         assert len(run.failed().ended(FAILED).found(agent_uses_its_limits, subject)) == finds
 
 
+@pytest.mark.parametrize(("most", "finds"), [(2, 0), (9, 1)])
+def test_each_try_may_count_as_a_step(most: int, finds: int) -> None:
+    run = looking(1).failed().after(1).request([*ASKED, returned("a")]).replied("", "b")
+    run.started("b").result("b").ended(FAILED, message="no answer after 2 replies")
+    limits = Limits(max_steps=most + 1, max_error_count=9)
+    assert len(run.found(agent_uses_its_limits, Subject(limits=limits))) == finds
+
+
 def test_the_failures_of_a_summary_need_not_count() -> None:
     run = asked().replied("Yes.").ended().prompt("And?")
     for _ in range(3):

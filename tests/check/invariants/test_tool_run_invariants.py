@@ -480,6 +480,9 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (tools_broken_off_in_time, asked("a").started("a").prompt().after(60).result("a"), BOUND),
     (tools_broken_off_in_time, of_tests(20), BOUND),
     (tools_broken_off_in_time,
+     asked("a", "b").add(entries.ToolStarted, "a", "look", "{}", in_thread=True).after(20)
+     .started("b").after(15).result("a"), BOUND),
+    (tools_broken_off_in_time,
      asked("a", "b").started("a").after(20).started("b").after(20)
      .request([GO, said("", "a", "b"), returned("a", "Late."), returned("b", "Late.")]), BOUND),
     (results_not_crossed, both("rain", "rain").request(CROSSED), Subject()),
