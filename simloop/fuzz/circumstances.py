@@ -310,7 +310,7 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     if limits is None:
         return
     for kind, most, keys in (
-        ("steps", limits.max_steps, {"call": offer.call(0)} if offer.first else {}),
+        ("steps", limits.max_steps, {"say": "Hm.", "call": offer.call(0)} if offer.first else {}),
         ("errors", limits.max_error_count, {"http": {"status": 500}}),
     ):
         if not keys or most > _MOST_STEPS:
@@ -666,11 +666,13 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
         alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
         yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)
-    for name, fault in product(base.services, (*faults.SERVICE_FAULTS[1:], asks)):
+    failures = *faults.SERVICE_FAULTS[1:], asks
+    for name, fault, times in product(base.services, failures, (1, 4)):  # and all tries of one call
         for method in _CHANGING:  # a read before would use the fault up
             if any(getattr(route, method) for route in base.services[name]):
-                act = _disturbed("services", name, fault, partial(with_fault, of=method), 1)
-                yield Circumstance(f"{fault.site} of a {method.upper()} to {name}", act)
+                act = _disturbed("services", name, fault, partial(with_fault, of=method), times)
+                words = "4 " * (times > 1)
+                yield Circumstance(f"{words}{fault.site} of a {method.upper()} to {name}", act)
 
 
 def _first_answer(route: Route) -> Route:

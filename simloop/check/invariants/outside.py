@@ -61,7 +61,7 @@ _ABSENT = re.compile(
 """Words for what is not there, which tell nothing of a service that did not answer."""
 _DENIED = re.compile(
     r"\b(not|never|nothing)( \w+){0,2} (start|run\b|ran\b|execut|sent\b|done|carried|made|perform|"
-    r"begun|chang|happen|attempt)"
+    r"begun|chang|happen|attempt)|^(error\W+)?not \w+(ed|ld|id|ght|nt)\b"
 )
 """Words for a change that was not made."""
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')

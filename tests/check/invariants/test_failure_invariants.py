@@ -762,6 +762,8 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
         (paid("Not done: it is paid already."), 0),
         (paid("Error: status 422, nothing was sent.", status=422, stops=True), 0),
         (has_run("This call was never run."), 1),
+        (paid("Not paid: the bank is not there. You may try again.", end="lost"), 1),
+        (paid("Not confirmed: it may have been paid.", end="lost"), 0),
         (has_run("paid 17"), 0),
         (has_run("This call was never run.", stops=False), 1),
         (has_run("This call was not executed.", is_error=True), 0),
