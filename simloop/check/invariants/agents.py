@@ -292,8 +292,7 @@ class _Spent:
         self.facts, self.limits = subject.facts, subject.limits
         self.steps = self.errors = self.unsure = self.overflows = self.results = 0
         self.failing = self.aside = self.empty = 0
-        self.has_failed = False
-        self.has_left = False  # the user: nobody waits for an answer
+        self.has_failed = self.has_left = False  # a tool; the user, so that nobody waits
         self.newest: object = None
 
     def read(self, entry: Any) -> None:
@@ -415,7 +414,9 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     limits, why = spent.limits, f"the run fails ({entry.message:.80})"
     is_last = spent.errors + spent.aside >= limits.max_error_count
     is_last = is_last or spent.steps + 1 >= limits.max_steps  # it may be asked to answer now
-    if facts.offers and not facts.request.tools and not is_last:
+    of_run = facts.main_replies[facts.earlier_replies :]
+    offers = any(facts.sent[each.number].tools for each in of_run)
+    if offers and not facts.request.tools and not is_last:
         is_summary = type(facts.request.messages[-1]) is UserMessage
         return f"{why} over a request without tools" if is_summary and is_useless(reply) else ""
     if spent.may_be_at_limit:
@@ -432,7 +433,6 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
         is_of_steps = 1 < left < inf and tells(entry.message, "steps")  # which begin anew
         is_bound = tells(entry.message, "bounds") and not is_of_steps
         names = {call.name for call in reply.calls}
-        of_run = facts.main_replies[facts.earlier_replies :]
         times = sum(not names.isdisjoint(call.name for call in each.calls) for each in of_run)
         is_bound_of_tool = is_bound and spent.has_failed and times > _AGAIN
         has_ended = len(reply.calls) <= spent.results and not is_bound_of_tool
