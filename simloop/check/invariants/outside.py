@@ -623,7 +623,7 @@ def failures_not_remembered(subject: Subject) -> Watch:
         elif type(entry) in {ToolStarted, ProgramStarted, ServiceRequest}:
             has_begun = True
         elif type(entry) is ToolResult:
-            has_failed = has_failed or entry.is_error
+            has_failed = has_failed or (entry.is_error and has_begun)
         elif type(entry) is ProgramEnded:
             has_failed = has_failed or entry.exit != 0
         elif type(entry) is ServiceReply:

@@ -138,9 +138,10 @@ def probed(text: str = "exit status 3", *, again: bool) -> Recording:
     return run.request([*before, said("", "b"), returned("b", text)])
 
 
-def broken(*, again: bool) -> Recording:
-    """Two equal calls; the tool of the first one fails."""
-    run = asked().replied("", "a").started("a").result("a", "Error: full", is_error=True)
+def broken(*, again: bool, starts: bool = True) -> Recording:
+    """Two equal calls; the tool of the first one fails, or its arguments do not fit."""
+    run = asked().replied("", "a")
+    run = (run.started("a") if starts else run).result("a", "Error: full", is_error=True)
     run.request([*CALLED, returned("a", "Error: full")]).replied("", "b")
     if again:
         run.started("b").result("b", "Error: full", is_error=True)
@@ -513,6 +514,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),
     (failures_not_remembered, probed(again=True)),
     (failures_not_remembered, broken(again=True)),
+    (failures_not_remembered, broken(again=False, starts=False)),
     (failures_not_remembered, down("Error: down", again=True)),
     (failures_not_remembered, down("Error: the circuit is open", again=False)),
     (summaries_lose_nothing, folded("Before: A first one. Sum up: Two.")),
