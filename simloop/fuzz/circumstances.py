@@ -583,7 +583,7 @@ def _many(
 def _summed(
     draft: WorldDraft, keys: Mapping[str, Any], early: str, broken: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Answer each request for a summary so: an agent asks for it without its tools.
+    """Answer each request for a summary so: an agent asks for it by its purpose, or without tools.
 
     Another model answers so if it gets the text `early`, or fails at all requests.
     """
@@ -591,8 +591,8 @@ def _summed(
         is_whole = keys.keys() == {"say"}
         first = [Reply(when=When(tools=[]), say="At first.", times=1)] if is_whole else []
         draft.rules += [*first, Reply(when=When(tools=[]), **keys, times="always")]
-    once = {"when": When(tools=[]), "times": 1}
-    draft.rules[:0] = [Reply.model_validate({**each, **once}) for each in broken]
+    draft.rules[:0] = [Reply(**each, when=When(tools=[]), times=1) for each in broken]
+    draft.keys["summaries"] = [Reply(**keys, times="always")]
     if keys.keys() != {"say"}:
         when = {"conversation": {"contains": early}} if "pace" in keys else None
         said = Reply.model_validate({**keys, "when": when, "times": "always"})

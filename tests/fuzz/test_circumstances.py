@@ -397,6 +397,14 @@ def test_the_answer_of_a_script_is_the_one_that_breaks() -> None:
     ]  # fmt: skip
 
 
+def test_a_summary_that_an_agent_names_so_is_cut_off() -> None:
+    offer = offered(native)
+    name = "a long conversation, a summary that is cut off"
+    (cut,) = (each for each in of(native, GO, offer) if each.name == name)
+    (summary,) = world(cut, GO, offer, 0).summaries
+    assert (summary.say, summary.finish, summary.times) == ("The user has ask", "length", "always")
+
+
 def test_summaries_break_one_after_the_other_amid_many_prompts() -> None:
     offer = offered(native)
     found = {each.name: each for each in of(native, GO, offer)}

@@ -415,7 +415,7 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     is_last = spent.errors + spent.aside >= limits.max_error_count
     is_last = is_last or spent.steps + 1 >= limits.max_steps  # it may be asked to answer now
     of_run = facts.main_replies[facts.earlier_replies :]
-    offers = any(facts.sent[each.number].tools for each in of_run)
+    offers = any(facts.sent[each.number].tools for each in of_run if each.number in facts.sent)
     if offers and not facts.request.tools and not is_last:
         is_summary = type(facts.request.messages[-1]) is UserMessage
         return f"{why} over a request without tools" if is_summary and is_useless(reply) else ""
