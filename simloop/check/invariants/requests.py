@@ -95,13 +95,12 @@ def adjacent_results(subject: Subject, _: Any) -> str:
     "BUGS.md D21", sees=[entries.Request],
 )  # fmt: skip
 def results_in_call_order(subject: Subject, entry: Any) -> str:
-    """The order in which the tools ended does not matter.
-
-    An agent may answer stopped calls, and those of unknown tools, behind the others.
-    """
+    """Stopped calls, those of unknown tools, and old ones that come again, may be behind others."""
     facts, request = subject.facts, subject.facts.sent[entry.number]
     offered = {tool.name for tool in request.tools} if subject.machine is None else ()
-    stopped = () if subject.machine is not None else facts.running
+    before = facts.before.messages if facts.before and subject.machine is None else ()
+    told = [each.call_id for each in before if type(each) is ToolMessage]
+    free = () if subject.machine is not None else {*facts.running, *told}
     if subject.machine is None and facts.before is not None and facts.previous is None:
         return ""  # an SDK answers the calls of a run that has failed when the next one begins
     if facts.before and offered and facts.before.system_prompt != request.system_prompt:
@@ -113,7 +112,7 @@ def results_in_call_order(subject: Subject, entry: Any) -> str:
             places = {call.id: place for place, call in enumerate(known)}
             last = -1
         elif type(message) is ToolMessage and message.call_id in places:
-            if places[message.call_id] < last and message.call_id not in stopped:
+            if places[message.call_id] < last and message.call_id not in free:
                 return (
                     f"request {entry.number}: the result of call {message.call_id!r} stands "
                     "behind that of a later call"

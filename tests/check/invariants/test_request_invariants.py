@@ -145,6 +145,13 @@ def test_a_tool_that_was_stopped_may_be_answered_last() -> None:
     assert run.found(results_in_call_order) == [], "another agent takes over"
 
 
+def test_results_that_come_again_may_stand_in_another_order() -> None:
+    run = requested([GO]).replied("", "a", "b")
+    run.request([GO, said("", "a", "b"), GOT_A, GOT_B]).failed().after(1)
+    run.request([GO, said("", "a", "b"), GOT_B, GOT_A])
+    assert run.found(results_in_call_order) == []
+
+
 @pytest.mark.parametrize(("offered", "finds"), [(["look"], 1), (["find"], 0)])
 def test_a_call_of_an_unknown_tool_may_be_answered_last(offered: list[str], finds: int) -> None:
     run = Recording().prompt().request([GO], tools=offered).replied("", "a", "b")
