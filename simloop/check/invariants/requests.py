@@ -148,9 +148,8 @@ def newest_user_message_sent(subject: Subject) -> Watch:
 
     The prompt may be a part of a longer message. An agent may have several conversations, so only
     the first request of its run is judged, and each request that continues it. A prompt may answer
-    what an agent has asked about a call: then the request has a result of the call. An agent asks
-    for a summary without its tools; one that has sent a prompt at once does not put others into
-    other words.
+    what an agent has asked about a call: then the request has a result of the call. A request for a
+    summary has no tools. A summary stands for a prompt only if no earlier one was sent as it is.
     """
     facts, exact = subject.facts, subject.machine is not None
     waiting: list[str] = []  # queued messages that no request has contained yet
@@ -170,8 +169,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
         elif kind is entries.Ended:
             if entry.outcome is not Outcome.COMPLETED:
                 continue
-            is_asked = "?" in entry.text[-_QUESTION:] and facts.reply is not None
-            proposal = facts.reply.text if is_asked and facts.reply else ""
+            proposal = facts.reply.text if facts.reply and "?" in entry.text[-_QUESTION:] else ""
             if lacks:
                 return lacks
         elif entry.purpose == "main":

@@ -138,10 +138,19 @@ def probed(text: str = "exit status 3", *, again: bool) -> Recording:
     return run.request([*before, said("", "b"), returned("b", text)])
 
 
-def broken(*, again: bool, starts: bool = True) -> Recording:
-    """Two equal calls; the tool of the first one fails, or its arguments do not fit."""
-    run = asked().replied("", "a")
-    run = (run.started("a") if starts else run).result("a", "Error: full", is_error=True)
+def unfit() -> Recording:
+    """A tool runs; then two equal calls have arguments that do not fit, and nothing runs."""
+    run, before = asked().replied("", "z").started("z").result("z"), [*CALLED[:1], said("", "z")]
+    run.request(before := [*before, returned("z")])
+    for call_id in ("a", "b"):
+        run.replied("", call_id).result(call_id, "Error: unfit", is_error=True)
+        run.request(before := [*before, said("", call_id), returned(call_id, "Error: unfit")])
+    return run
+
+
+def broken(*, again: bool) -> Recording:
+    """Two equal calls; the tool of the first one fails."""
+    run = asked().replied("", "a").started("a").result("a", "Error: full", is_error=True)
     run.request([*CALLED, returned("a", "Error: full")]).replied("", "b")
     if again:
         run.started("b").result("b", "Error: full", is_error=True)
@@ -317,12 +326,15 @@ def ordered(given: str, ran: str) -> Recording:
     return run.call("a", given, "pay").finish().started("a", ran, "pay")
 
 
-def forgotten(*kept: Message, words: str | None = None) -> Recording:
+def forgotten(*kept: Message, words: str | None = None, cut: str = "") -> Recording:
     """A second prompt, before which a conversation is to be summed up."""
     run = asked().replied("", "a").request(SUMMED[:3]).replied("", "b").request(SUMMED[:5])
     run.replied("Done.").ended(text="Done.").prompt("More.")
     run.request([UserMessage("Sum up: all of it")], tools=[])
-    run = run.failed(503) if words is None else run.replied(words)
+    if cut:
+        run.text(cut).finish(FinishReason.LENGTH)
+    else:
+        run = run.failed(503) if words is None else run.replied(words)
     return run.request([*kept, UserMessage("More.")])
 
 
@@ -418,6 +430,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (summaries_lose_nothing, summed_twice("At first.", wish="Rather two."), "lack 'Rather two.'"),
     (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(words=""), "nothing of its history"),
+    (no_failure_in_place_of_the_history, forgotten(cut="In sh"), "nothing of its history"),
     (changes_committed, asked().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3"),
      "1 changed rows of a database are left without a commit at b.py:3"),
     (coroutines_awaited, asked().add(entries.LeftBehind, "coroutine", "Bot.log", "b.py:3"),
@@ -514,7 +527,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),
     (failures_not_remembered, probed(again=True)),
     (failures_not_remembered, broken(again=True)),
-    (failures_not_remembered, broken(again=False, starts=False)),
+    (failures_not_remembered, unfit()),
     (failures_not_remembered, down("Error: down", again=True)),
     (failures_not_remembered, down("Error: the circuit is open", again=False)),
     (summaries_lose_nothing, folded("Before: A first one. Sum up: Two.")),
@@ -738,14 +751,15 @@ def test_a_key_in_the_body_belongs_to_one_request(field: str, finds: int) -> Non
 
 @pytest.mark.parametrize("denied", ["a", "b", ""])
 def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
-    run = asked().call("a", '{"id": "x7"}', "pay").call("b", '{"id": "y8"}', "pay")
+    second = r'{"id": "y8\nnow"}'
+    run = asked().call("a", '{"id": "x7"}', "pay").call("b", second, "pay")
     run.finish(FinishReason.TOOL_CALLS)
     run.add(entries.ServiceRequest, 1, BANK, "POST", "/b", '{"id": "x7"}')
     run.add(entries.ServiceReply, 1, 201)
-    run.add(entries.ServiceRequest, 2, BANK, "POST", "/b", '{"id": "y8"}')
+    run.add(entries.ServiceRequest, 2, BANK, "POST", "/b", r'{"id": "y8\nnow"}')
     run.stop().ended(Outcome.ABORTED).prompt()
     results = [returned(each, "Not run." if each == denied else "Stopped.") for each in "ab"]
-    calls = ToolCall("a", "pay", '{"id": "x7"}'), ToolCall("b", "pay", '{"id": "y8"}')
+    calls = ToolCall("a", "pay", '{"id": "x7"}'), ToolCall("b", "pay", second)
     run.request([GO, AssistantMessage("", calls), *results])
     found = run.found(changes_not_denied, PAYS)
     assert len(found) == (denied != "")

@@ -146,8 +146,9 @@ def test_a_tool_that_was_stopped_may_be_answered_last() -> None:
 
 
 def test_results_that_come_again_may_stand_in_another_order() -> None:
+    more = UserMessage("More.")
     run = requested([GO]).replied("", "a", "b")
-    run.request([GO, said("", "a", "b"), GOT_A, GOT_B]).failed().after(1)
+    run.request([GO, more, said("", "a", "b"), GOT_A, GOT_B]).failed().after(1)
     run.request([GO, said("", "a", "b"), GOT_B, GOT_A])
     assert run.found(results_in_call_order) == []
 

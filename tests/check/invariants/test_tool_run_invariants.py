@@ -572,6 +572,17 @@ def test_what_a_service_has_sent_is_no_result_of_other_arguments(
     )
 
 
+def test_a_result_that_is_told_again_is_no_result_of_other_arguments() -> None:
+    run = looked_up("Tuesday", "Monday: rain", asks=True)
+    first, second = (
+        AssistantMessage("", (ToolCall(one, "look", f'{{"day": "{day}"}}'),))
+        for one, day in (("a", "Monday"), ("b", "Tuesday"))
+    )
+    results = returned("a", "Monday: rain"), returned("b", "Monday: rain")
+    run.request([UserMessage("Shorter."), first, results[0], second, results[1]])
+    assert run.found(no_result_of_other_arguments) == []
+
+
 CALLS_BOTH = [("a", '{"at": "Oslo", "day": 2}'), ("b", '{"at": "other Oslo", "day": 2}')]
 
 
