@@ -72,13 +72,15 @@ class UserPort:
 
         A stop that the caller has heard and swallowed is recorded if it `starts` something more. An
         error of simloop ends the run too: code that has swallowed one must not go on. Code that
-        swallows each CancelledError as well waits here, so that the event loop can end the run.
+        swallows each CancelledError as well waits here, so that the event loop can end the run. No
+        stop reaches a thread that the agent has started.
         """
         if self._loop.busy:
             await asyncio.sleep(0)
-        stop = self.cancellation
-        if self._recorder.error is not None or (not stop.closed and stop.is_due):
-            task, thread = asyncio.current_task(), thread_here()
+        stop, thread = self.cancellation, thread_here()
+        is_due = not stop.closed and stop.is_due and not (thread and thread.is_worker)
+        if self._recorder.error is not None or is_due:
+            task = asyncio.current_task()
             has_heard = thread is not None and thread.has_heard and task not in thread.before
             if starts and not self._goes_on and (has_heard or (task and task.cancelling())):
                 self._goes_on = True

@@ -183,6 +183,26 @@ def test_a_thread_that_a_stop_ends_closes_its_request_then_and_not_when_it_is_co
     assert kinds.count(ServiceReply) == 1
 
 
+def test_no_stop_reaches_a_request_of_a_thread_that_the_agent_has_started() -> None:
+    """As in Python: it reaches the task of the agent."""
+
+    def both() -> None:
+        for number in (1, 2):
+            with urllib.request.urlopen(f"https://shop.example/orders/{number}") as reply:
+                replies.append(reply.read())
+            time.sleep(0)  # the task of the agent may have its turn
+
+    async def agent(_: str) -> None:
+        await asyncio.to_thread(both)
+
+    replies: list[bytes] = []
+    services = {"https://shop.example": [{"get": "/orders/{n}", "json": 7}]}
+    script: Any = {"services": services, "abort": {"after": "service-request"}}
+    run = Simulation(Scenario(prompt="Go.", **script), loop=agent)
+    assert run.run_unchecked().outcome == "aborted"
+    assert replies == [b"7", b"7"]
+
+
 def test_an_agent_that_is_not_async_is_in_its_main_thread() -> None:
     handler = signal.getsignal(signal.SIGTERM)
 

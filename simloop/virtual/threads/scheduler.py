@@ -118,6 +118,11 @@ class SimulatedThread:
     real: _RealThread | None = None
     """The thread that was made for it; None for the loop's and for one that the run adopts."""
 
+    @property
+    def is_worker(self) -> bool:
+        """Return whether the program has started it: no stop of a run reaches it."""
+        return self.real is not None and not self.is_main
+
     def __init__(
         self, threads: "Threads", thread: threading.Thread, function: Callable[[], Any]
     ) -> None:
