@@ -281,8 +281,8 @@ class TaskCancelled(Entry, frozen=True, gc=False):
 class LeftBehind(Entry, frozen=True, gc=False):
     """A prompt ends, and a task, a thread or a program goes on, or something is still open."""
 
-    # task, thread, program, session (not closed), transaction (not committed), coroutine (not
-    # awaited), stop (not obeyed) or exception (not looked at)
+    # a task, thread or program, a session (not closed), a transaction (not committed), a stop (not
+    # obeyed) or an exception (not looked at)
     what: str
     name: str  # empty for an unnamed task; the text of an exception
     place: str  # where it waits, was started, opened or raised

@@ -152,7 +152,6 @@ def _why_left(entry: entries.LeftBehind) -> str:
     ends, name = "The prompt ends here, and", entry.name
     return {
         "session": f"{ends} the {name} opened at {place} was never closed.",
-        "coroutine": f"{name} is called at {place} without `await`, so it does not run.",
         "stop": f"The run was stopped, and the agent goes on at {place}.",
         "transaction": f"At {place}, {name} of a database are left without a commit.",
         "exception": f"{name} was raised at {place}, and no code of the agent looked at it.",

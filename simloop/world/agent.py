@@ -186,9 +186,6 @@ class AgentRecord:
     def changes(self, database: Any, place: str) -> None:
         self._changed[ref(database)] = place
 
-    def forgets(self, name: str, place: str) -> None:
-        self._record(entries.LeftBehind, "coroutine", writable(name), writable(place))
-
     def cancels(self, task: asyncio.Task[Any]) -> None:
         frame = sys._getframe(2)  # noqa: SLF001 - the code that calls `cancel`
         if is_of_simloop(frame) or SERVES.get():

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from simloop.virtual.border import answers, certificates, coroutines, refusals, thread_stand_ins
+from simloop.virtual.border import answers, certificates, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
 from simloop.virtual.border.exchange import NameExchange
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
@@ -45,10 +45,10 @@ def _forget_temporary_names() -> None:
 
 _FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS
 _border = _Border(
-    _FUNCTIONS | coroutines.FUNCTIONS | _OF_DATABASES,
+    _FUNCTIONS | _OF_DATABASES,
     answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + certificates.METHODS,
     kept_by=LISTS.real_clocks,
-    everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO | coroutines.FUNCTIONS,
+    everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO,
 )
 
 
