@@ -71,13 +71,7 @@ class Endpoint:
         found = self._found(request)
         await self.port.turn(starts=found is None)  # a service may be asked to clean up
         try:
-            opened = self._open(request, found)
-            if isinstance(opened, HttpReply):
-                return opened
-            # Loaded with the first such request, because most runs have none.
-            from simloop.wire.exchange import Exchange  # noqa: PLC0415
-
-            return await Exchange(opened, request, unreachable).reply()
+            return await _reply(self._open(request, found), request, unreachable)
         except SimloopError as error:  # kept by the port
             return _failed(error)
 
@@ -92,9 +86,7 @@ class Endpoint:
             opened = self._open(request, found)
             if isinstance(opened, HttpReply):
                 return opened
-            from simloop.wire.exchange import Exchange  # noqa: PLC0415 - see `answer`
-
-            return run_blocking(Exchange(opened, request, lambda: None).reply())
+            return run_blocking(_reply(opened, request, lambda: None))
         except SimloopError as error:  # kept by the port
             return _failed(error)
 
@@ -230,6 +222,17 @@ def _note_unknown(what: str, request: HttpRequest) -> None:
     place = askers_place_in_task(request.sender) if request.sender else askers_place()
     asked = f"{request.method} {parts.scheme}://{_host(request)}{parts.path}"
     note_refused(what, parts.hostname or "", asked, place)
+
+
+async def _reply(
+    opened: ReplyCourse | HttpReply, request: HttpRequest, unreachable: Callable[[], object]
+) -> HttpReply:
+    if isinstance(opened, HttpReply):
+        return opened
+    # Loaded with the first such request, because most runs have none.
+    from simloop.wire.exchange import Exchange  # noqa: PLC0415
+
+    return await Exchange(opened, request, unreachable).reply()
 
 
 def _failed(error: SimloopError) -> HttpReply:
