@@ -122,9 +122,17 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
         module = sys.modules.get(str(getattr(self.declares, "__module__", "")))
         given = vars(module).values() if module and self.machine is None else ()
         used = {each.__module__.partition(".")[0] for each in given if isinstance(each, type)}
-        looks = "finish_reason" in _source(module)
+        looks = "finish_reason" in self.source
         name = next((each for each in _RUN_CUT_CALLS if each in used and not looks), "")
         return dict.fromkeys(_OF_CUT_CALLS, f"{name} calls the tools of each reply") if name else {}
+
+    @cached_property
+    def source(self) -> str:
+        """Return the source of the module of an agent, or an empty text: that of a session."""
+        module: Any = sys.modules.get(str(getattr(self.declares, "__module__", "")))
+        with suppress(OSError, TypeError):
+            return inspect.getsource(module)
+        return ""
 
     @property
     def tool_timeout_ns(self) -> int | None:
@@ -423,13 +431,6 @@ def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = N
         hint = f"run it instead: simloop check all --loop {written}"
         raise ScenarioError(message, key="loop", hint=hint)
     return machine
-
-
-def _source(module: object) -> str:
-    """Return the source of a module, or an empty text: that of a session has none."""
-    with suppress(OSError, TypeError):
-        return inspect.getsource(module)  # type: ignore[arg-type]
-    return ""
 
 
 @lru_cache(maxsize=64)  # it is pure, so that all runs share it

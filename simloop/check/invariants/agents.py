@@ -35,14 +35,14 @@ RATE_LIMIT = 429
 AT_ONCE = 3  # retries in a row without a wait
 _USUAL = ExponentialBackoff()
 _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
-_OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an object
+OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an object
 _SPENDING = (
     entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended,
 )  # fmt: skip
 _REFUSED = 400  # the status of a service
-_ALIKE = 3  # runs in a row
-_AGAIN = 2  # replies that call one tool, after which an agent may give it up
+_ALIKE, _AGAIN = 3, 2  # runs in a row; replies that call a tool, which may be given up then
 _OF_SERVERS = frozenset({500, 503})
+_DONE = ("name", "text", "status", "failure", "body", "exit")  # what tools, services, programs did
 
 
 def _without_ms(fault: Fault | None) -> Fault | None:
@@ -161,10 +161,8 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         spans += [(0, 0)] if reply.fault and reply.fault.header("retry-after") == "0" else []
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
-            return (
-                f"request {entry.number} is sent {_ms(waited)} ms after request {reply.number} "
-                f"failed, as failure {in_run} of the run, not {span} ms"
-            )
+            failed = f"request {reply.number} failed, as failure {in_run} of the run"
+            return f"request {entry.number} is sent {_ms(waited)} ms after {failed}, not {span} ms"
 
 
 @of_agents(
@@ -175,9 +173,9 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
 def retry_after_respected(subject: Subject, entry: Any) -> str:
     """A longer wait is a wait in the wrong unit, or a backoff without a cap.
 
-    `agent_backoff_matches_policy` judges an agent that declares its policy. A Retry-After of over a
-    minute is not judged. A rate limit of some hours may be known to the agent, and so may a date in
-    another notation.
+    `agent_backoff_matches_policy` judges an agent that declares its policy. An SDK waits a few
+    seconds where it is asked for over a minute. A rate limit of some hours may be known to the
+    agent, and so may a date in another notation.
     """
     facts, reply = subject.facts, _retried(subject.facts, entry)
     fault = None if reply is None or subject.retry is not None else reply.fault
@@ -185,7 +183,7 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
         return ""
     waited = entry.at_ns - reply.at_ns
     asked = retry_after_ns(fault, _agent_ns(subject, reply.at_ns))
-    if asked is not None and asked > MINUTE_NS:
+    if asked is not None and asked > MINUTE_NS and not _SOON_MS * NS_PER_MS < waited < asked:
         return ""
     failed = f"request {reply.number} failed and"
     if asked is not None and waited + _CLOCK_NS < asked:
@@ -284,7 +282,7 @@ class _Spent:
     that of the tool results since the newest request. `failing` counts the requests in a row that
     tell of a failed tool. `aside` counts the requests without tools, for a summary perhaps, before
     one that offers some: an agent may count them as steps, or not. `empty` counts the replies
-    without words or calls: where errors are limited, an agent need not count them as steps.
+    without words or calls, which an agent need not count as steps.
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -317,7 +315,7 @@ class _Spent:
         if reply is None:
             return
         failed = is_useless(reply) and (retried or reply.finish is None)
-        is_empty = failed and reply.finish is not None and self.limits.max_error_count < inf
+        is_empty = failed and reply.finish is not None
         self.steps, self.empty = self.steps + (reply.finish is not None), self.empty + is_empty
         unsure = may_be_uncounted(self.facts, reply)
         if unsure and reply.is_closed:
@@ -371,22 +369,14 @@ def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
     spent, prompt = _spent(subject, entry), subject.facts.prompt
     if type(entry) is not entries.Request or prompt is None:
         return ""
-    most_ms, took_ms = (
-        spent.limits.max_wall_clock_ms or inf,
-        (entry.at_ns - prompt.at_ns) / NS_PER_MS,
-    )
-    if took_ms > most_ms + _SOON_MS:
-        after = f"{clock(entry.at_ns - prompt.at_ns)} after the prompt"
-        deadline = clock(round(most_ms * NS_PER_MS))
-        return (
-            f"request {entry.number} is sent {after}; the agent declares max_wall_clock={deadline}"
-        )
+    took_ns, most_ms = entry.at_ns - prompt.at_ns, spent.limits.max_wall_clock_ms or inf
+    if took_ns / NS_PER_MS > most_ms + _SOON_MS:
+        declares = f"the agent declares max_wall_clock={clock(round(most_ms * NS_PER_MS))}"
+        return f"request {entry.number} is sent {clock(took_ns)} after the prompt; {declares}"
     if entry.purpose != "main" or not spent.limit:
         return ""
-    return (
-        f"request {entry.number} is sent after {spent.steps} steps and {spent.errors} errors; "
-        f"the agent declares {spent.limit}"
-    )
+    spending = f"{spent.steps} steps and {spent.errors} errors; the agent declares {spent.limit}"
+    return f"request {entry.number} is sent after {spending}"
 
 
 @invariant(
@@ -439,6 +429,41 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
         if has_ended or (is_usual and not is_bound):
             return f"{why} {spending}, and the agent declares max_steps={limits.max_steps}"
     return ""
+
+
+@of_agents(
+    "A prompt does not fail where a prompt before it has gone on, after the same replies.",
+    "BUGS.md E1, E6", sees=[entries.Prompt, MainRequest, entries.ToolResult, entries.ServiceReply,
+    entries.ProgramEnded, entries.Ended],
+)  # fmt: skip
+def prompts_go_on_alike(subject: Subject) -> Watch:
+    """A number of failures may be used up. Tools have done the same, and in no longer time."""
+    facts, went_on = subject.facts, dict[tuple[object, ...], int]()
+    done: tuple[object, ...] = ()
+    while True:
+        entry = yield
+        took_ns = entry.at_ns - (facts.prompt.at_ns if facts.prompt else 0)
+        if type(entry) is entries.Prompt:
+            done = ()
+        elif type(entry) is entries.Request:
+            if reply := reply_before(facts, entry):
+                done = *done, _said(facts, reply)
+                went_on[done] = max(took_ns, went_on.get(done, 0))
+        elif type(entry) is not entries.Ended:
+            done = *done, *(getattr(entry, each, None) for each in _DONE)
+        elif entry.outcome is Outcome.FAILED and facts.reply and not (facts.stop or entry.through):
+            before_ns = went_on.get((*done, _said(facts, facts.reply)), -1)
+            if took_ns <= before_ns and not tells(entry.message, "waits"):
+                prompt = facts.prompt.text if facts.prompt else ""
+                why = f"the run of the prompt {prompt!r:.60} fails ({entry.message:.80})"
+                return f"{why} where a run before it went on, after the same replies"
+
+
+def _said(facts: Facts, reply: ReceivedReply) -> tuple[object, ...]:
+    """Return a reply, and whether it is one to a request with tools, which a summary has not."""
+    calls = tuple((call.name, call.arguments) for call in reply.calls)
+    asked = facts.sent.get(reply.number)
+    return reply.finish, reply.fault, reply.text, calls, bool(asked and asked.tools)
 
 
 def _can_be_retried(
@@ -537,7 +562,7 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue
         if request and request.output and any(_lacks_words(each.text) for each in replies):
             continue  # the request asks for an object
-        if request and any(tool.name.startswith(_OUTPUT_TOOL) for tool in request.tools):
+        if request and any(tool.name.startswith(OUTPUT_TOOL) for tool in request.tools):
             continue  # the agent takes no text for an answer
         if _is_failure(facts.earlier):
             continue  # a program of its own, after the answer
@@ -597,25 +622,3 @@ def no_lock_held_while_waiting(_: Subject, entry: entries.LockHeld) -> str:
     """Work that is to be done side by side is then done one after the other."""
     held = f"the thread that held it waited at {entry.place}"
     return f"a thread waits {clock(entry.took_ns)} for a lock, and {held}"
-
-
-@of_agents(
-    "If a task of an agent fails, some code looks at its exception.",
-    "asyncio, Detect never-retrieved exceptions", sees=[entries.LeftBehind],
-)  # fmt: skip
-def no_failure_unseen(subject: Subject, entry: entries.LeftBehind) -> str:
-    """The agent goes on without its work, and only a log tells of it. A stopped run may do so."""
-    if entry.what != "exception" or subject.facts.stop is not None:
-        return ""
-    return f"a task fails at {entry.place}, and no code looks at it: {entry.name:.80}"
-
-
-@of_agents(
-    "A coroutine that an agent makes is awaited.",
-    "asyncio, Detect never-awaited coroutines", sees=[entries.LeftBehind],
-)  # fmt: skip
-def coroutines_awaited(_: Subject, entry: entries.LeftBehind) -> str:
-    """Without `await`, its work is not done, and no exception tells of that."""
-    if entry.what != "coroutine":
-        return ""
-    return f"{entry.name} is called at {entry.place} without `await`, so it does not run"

@@ -12,14 +12,7 @@ from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Feature
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
-from simloop.messages import (
-    AssistantMessage,
-    FinishReason,
-    Outcome,
-    Queue,
-    UserMessage,
-    json_value,
-)
+from simloop.messages import AssistantMessage, FinishReason, Outcome, Queue, UserMessage, json_value
 from simloop.trace.entries import Ended, Queued
 from simloop.trace.facts import Facts, ReceivedReply
 

@@ -4,6 +4,7 @@ simloop may not see which tool does it, so a request or a program belongs to the
 """
 
 import re
+import shlex
 from collections import Counter
 from itertools import chain
 from typing import Any
@@ -12,11 +13,10 @@ from urllib.parse import quote, unquote
 from simloop.check.invariants import tools
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.requests import WHOLE, strings
+from simloop.check.invariants.requests import strings
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
 from simloop.kernel.retry import retry_after_ns
-from simloop.messages import Fault, ToolMessage, json_value
-from simloop.messages import Request as SentRequest
+from simloop.messages import Fault, json_value
 from simloop.messages import ToolCall as Called
 from simloop.trace.entries import (
     Ended,
@@ -30,11 +30,9 @@ from simloop.trace.entries import (
     ServiceReply,
     ServiceRequest,
     StopRequested,
-    ToolCall,
     ToolResult,
     ToolStarted,
 )
-from simloop.trace.facts import ReceivedReply
 from simloop.trace.kinds import clock
 from simloop.virtual.clock.instants import EPOCH_NS, SECOND_NS
 
@@ -43,11 +41,16 @@ _REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
 _UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
 _UNKNOWN = frozenset({500, 502, 504})
 _IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
+PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_cursor")
+_OF_ONE = ("PUT", "PATCH", "DELETE")  # which change what has the address
 _LOST = frozenset({"lost", "timed-out", "refused"})
 _MADE, _REFUSED, _BROKEN_SERVICE = 200, 400, 500
 _PATH = re.compile(r"(?i)path|file|folder|dir|url|uri|key")
-_GONE = frozenset({404, 410})
-_AS_GOOD = _GONE | {409}
+_COMMAND = re.compile(r"(?i)command|cmd|script|code|shell")
+_AS_GOOD = frozenset({404, 409, 410})
+_HAS_VERSIONS = re.compile(r"(?i)if-match|etag|version")
+_FRAMEWORKS = re.compile(r"pydantic_ai|langgraph|agents import")
+_BREAKS_OFF = re.compile(r"async|hread|Executor|signal|multiprocessing")
 _PARTLY = re.compile(
     r"(?i)\b(but|however|though|although|already|only|partly|yet|(is|was) \w+ed)\b"
 )
@@ -61,7 +64,9 @@ _ABSENT = re.compile(
 """Words for what is not there, which tell nothing of a service that did not answer."""
 _DENIED = re.compile(
     r"\b(not|never|nothing)( \w+){0,2} (start|run\b|ran\b|execut|sent\b|done|carried|made|perform|"
-    r"begun|chang|happen|attempt)|^(error\W+)?not \w+(ed|ld|id|ght|nt)\b"
+    r"begun|chang|happen|attempt)|^(error\W+)?not \w+(ed|ld|id|ght|nt)\b|"
+    r"\bnothing (was|is|has been) \w+(ed|ld|id|ght|nt)\b|"
+    r"\b(was|is|been) not (?!receiv|reach|answer|confirm|allow|connect)\w+(ed|ld|id|ght|nt)\b"
 )
 """Words for a change that was not made."""
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
@@ -90,10 +95,8 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
                 refused[first.once, *tools.what_of(first)] = entry.status
         else:
             sent[entry.number] = entry
-            status = (
-                None if are_several(subject) else refused.get((entry.once, *tools.what_of(entry)))
-            )
-            if status is not None and entry.method in tools.CHANGING:
+            status = refused.get((entry.once, *tools.what_of(entry)))
+            if status and not subject.asked[1:] and entry.method in tools.CHANGING:
                 what = f"{entry.method} {entry.service}{entry.path}"
                 return f"{what} is sent again as request {entry.number} after status {status}"
 
@@ -119,7 +122,7 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
                 uncertain.append(first)
         elif is_change(subject, entry) and entry.method not in _IDEMPOTENT:
             sent[entry.number] = entry
-            asked = asked_calls(subject)
+            asked = subject.asked
             given = "".join(call.arguments for call in asked)
             what, key = _made(entry, given)
             alike = [each for each in uncertain if _made(each, given)[0] == what]
@@ -152,64 +155,84 @@ def keys_used_once(_: Subject) -> Watch:
 
 
 @of_agents(
-    "A change at a service has ended when the model is told the result of its call.",
-    "BUGS.md D4, D8", sees=[Prompt, StopRequested, ServiceRequest, ServiceReply, MainRequest],
+    "Of two calls of a reply that change the same thing, the second begins after the first.",
+    "CWE-362, Race Condition", sees=[MainRequest, ServiceRequest, ServiceReply],
     begins=[ServiceRequest],
 )  # fmt: skip
-def changes_ended_before_their_answers(subject: Subject) -> Watch:
-    """Else the model asks for it again, beside the first one. One that takes too long may go on.
+def no_lost_updates(subject: Subject) -> Watch:
+    """Else the last one is another than the model has asked for last, or lacks the first change.
 
-    Of several agents, one may tell its model of a result beside the change of another.
+    It lacks that if it writes a value which no call has, under a key of an older reading. A service
+    with versions refuses that. Frameworks run the calls of a reply at once.
     """
-    under_way: dict[int, ServiceRequest] = {}
+    has_versions = _HAS_VERSIONS.search(subject.source)
+    reading, read = dict[int, str](), dict[str, list[Any]]()
+    under_way, written = dict[int, ServiceRequest](), dict[str, ServiceRequest]()
     while True:
         entry = yield
-        if type(entry) is ServiceRequest:
-            if tools.changes_a_service(entry, subject.mutating):
-                under_way[entry.number] = entry
-        elif type(entry) is ServiceReply:
+        if type(entry) is ServiceReply:
             under_way.pop(entry.request, None)
-        elif type(entry) is not Request:
-            under_way = {}
-        elif under_way and subject.results and len(subject.facts.conversations) == 1:
-            texts = [message.text.lower() for message in subject.results.values()]
-            is_late = any(tells(text, "timeouts") for text in texts)
-            if not is_late and subject.facts.running.keys() <= subject.results.keys():
-                first = min(under_way)
-                told = f"request {entry.number} tells the model of the result {texts[0]!r:.60}"
-                return f"{tools.described(under_way[first])} is under way, and {told}"
-            under_way = {}
+            known = json_value(entry.body)
+            if isinstance(known, dict):
+                read.setdefault(reading.pop(entry.request, ""), []).append(known)
+        elif type(entry) is not ServiceRequest or has_versions:
+            reading, read, under_way, written = {}, {}, {}, {}
+        elif entry.method == "GET":
+            at = reading[entry.number] = f"{entry.service}{entry.path}"
+            read[at] = [] if written.pop(at, None) else read.get(at, [])
+        elif entry.method in _OF_ONE:
+            changed, does = f"{entry.service}{entry.path}", tools.described(entry)
+            for one in () if _FRAMEWORKS.search(subject.source) else under_way.values():
+                if f"{one.service}{one.path}" == changed and tools.what_of(one) != tools.what_of(
+                    entry
+                ):
+                    return f"{does} is sent while request {one.number} for the same is under way"
+            under_way[entry.number] = entry
+            for at, known in read.items():
+                if (
+                    f"{changed}/".startswith(f"{at}/")
+                    and known[1:]
+                    and _is_of(known[0], entry, subject)
+                ):
+                    first = written.setdefault(at, entry)
+                    if first.body != entry.body:
+                        read_before = f"what was read before request {first.number} changed it"
+                        return f"{does} writes {read_before}"
+
+
+def _is_of(reading: dict[str, Any], entry: ServiceRequest, subject: Subject) -> bool:
+    given = [each for call in subject.asked for each in tools.values_of(call)]
+    body = json_value(entry.body)
+    own = body.items() if isinstance(body, dict) else ()
+    return any(key in reading and str(value) not in given for key, value in own)
 
 
 @of_agents(
-    "An argument is quoted where it is a part of an address, such as one with a question mark.",
-    "CWE-74, Injection", sees=[ServiceRequest],
+    "An argument is quoted where it is a part of an address, or of a command for a shell.",
+    "CWE-74, Injection", sees=[ServiceRequest, ProgramStarted],
 )  # fmt: skip
-def arguments_quoted_in_paths(subject: Subject, entry: ServiceRequest) -> str:
-    """A text with such a mark or a slash reaches another address. A path keeps its slashes."""
-    calls = [call for reply in subject.facts.last_replies() for call in reply.calls]
-    for call in calls if "?" in unquote(entry.path) else ():
+def arguments_quoted(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
+    """A question mark, or a slash that is none of a path, begins another address."""
+    raw = _is_raw_in_path if isinstance(entry, ServiceRequest) else _is_raw_in_command
+    for call in subject.asked:
         for text in strings(json_value(call.arguments)):
-            part = text.partition("#")[0]
-            split = quote(text) if "/" in part and not _PATH.search(call.arguments) else part
-            is_there = f"/{part}" in entry.path or f"/{split}" in entry.path
-            if "?" in part and "://" not in part and is_there:
+            if raw(entry, text, call.arguments):
                 what = f"{tools.described(entry)} has the text {text!r:.60}"
                 return f"{what} of call {call.id!r} as it is"
     return ""
 
 
-def asked_calls(subject: Subject) -> list[Called]:
-    """Return the calls of the newest replies; those before a pause may have waited for a yes."""
-    facts = subject.facts
-    return [
-        call for reply in facts.last_replies() or facts.main_replies[-1:] for call in reply.calls
-    ]
+def _is_raw_in_path(entry: Any, text: str, arguments: str) -> bool:
+    part = text.partition("#")[0]
+    split = quote(text) if "/" in part and not _PATH.search(arguments) else part
+    is_there = f"/{part}" in entry.path or f"/{split}" in entry.path
+    return "?" in unquote(entry.path) and "?" in part and "://" not in part and is_there
 
 
-def are_several(subject: Subject) -> bool:
-    """Return whether the newest replies have several calls."""
-    return len(asked_calls(subject)) > 1
+def _is_raw_in_command(entry: Any, text: str, arguments: str) -> bool:
+    command = "" if _COMMAND.search(arguments) or entry.args[1:2] != ("-c",) else entry.args[-1]
+    forms = shlex.quote(text), f'"{text}"'
+    return forms[0] != text != "" and text in command and not any(one in command for one in forms)
 
 
 def is_change(subject: Subject, entry: Any) -> bool:
@@ -220,7 +243,7 @@ def is_change(subject: Subject, entry: Any) -> bool:
     """
     if not isinstance(entry, ServiceRequest):
         return tools.changes(entry, subject.mutating or ())
-    known, names = subject.mutating or (), {call.name for call in asked_calls(subject)}
+    known, names = subject.mutating or (), {call.name for call in subject.asked}
     by_tool = bool(names) and names.issubset(known) and not any("://" in each for each in known)
     return (by_tool and entry.method in tools.CHANGING) or tools.changes_a_service(entry, known)
 
@@ -260,25 +283,6 @@ def changes_committed(subject: Subject, entry: LeftBehind) -> str:
     """A change that is not wanted is rolled back, or an exception passes the close."""
     lost = f"{entry.name} of a database are left without a commit at {entry.place}"
     return lost if entry.what == "transaction" and subject.facts.stop is None else ""
-
-
-@of_agents(
-    "A quotation mark in an argument does not break the SQL of a tool.",
-    "OWASP, SQL Injection", sees=[MainRequest],
-)  # fmt: skip
-def no_sql_of_arguments(subject: Subject, entry: Any) -> str:
-    """The tool puts the text into its SQL. A model that writes SQL itself makes other mistakes."""
-    calls = [call for message in subject.facts.added for call in calls_of(message)]
-    broken = [call for call in calls if _is_of_sql(subject.results.get(call.id))]
-    if not broken or not all("'" in call.arguments for call in broken):
-        return ""
-    text, call = subject.results[broken[0].id].text, broken[0]
-    return f"request {entry.number} has {text!r:.80} for {call.name!r} with {call.arguments:.80}"
-
-
-def _is_of_sql(message: ToolMessage | None) -> bool:
-    text = "" if message is None else message.text
-    return "unrecognized token" in text or ('near "' in text and "syntax error" in text)
 
 
 def _made(request: ServiceRequest, given: str) -> tuple[tuple[str, str, str], str | int]:
@@ -322,7 +326,7 @@ def services_not_pressed(subject: Subject) -> Watch:
         else:
             sent[entry.number], what = entry, tools.what_of(entry)
             reply = failed.pop(what, None)
-            if reply is None or are_several(subject):
+            if reply is None or subject.asked[1:]:
                 continue
             asked = Fault("", headers=(("retry-after", reply.retry_after),))
             is_date = reply.retry_after.endswith("GMT")
@@ -335,9 +339,8 @@ def services_not_pressed(subject: Subject) -> Watch:
             if reply.status in range(_REFUSED, _BROKEN_SERVICE) and reply.status != RATE_LIMIT:
                 continue  # the agent may have a new token
             if waited_ns + NS_PER_MS < least_ns <= MINUTE_NS:
-                return (
-                    f"{again} after {clock(waited_ns)}, and the service asks for {clock(least_ns)}"
-                )
+                asks = f"the service asks for {clock(least_ns)}"
+                return f"{again} after {clock(waited_ns)}, and {asks}"
             at_once[what] = 0 if waited_ns else at_once[what] + 1
             if at_once[what] >= AT_ONCE:
                 return f"{again}: retry {at_once[what]} in a row without a wait"
@@ -351,12 +354,12 @@ def services_not_pressed(subject: Subject) -> Watch:
 def slow_programs_ended(subject: Subject) -> Watch:
     """The model may start it again, beside the first one. A program in the background may go on.
 
-    A stop may reach it after the end of the run, in the same instant.
+    A stop may reach it after the end of the run, in the same moment.
     """
     running: dict[int, ProgramStarted] = {}
     given_up: dict[int, str] = {}
     new: set[int] = set()  # those of the newest reply
-    left_ns: int | None = None
+    left_ns: dict[int, int] = {}  # the end of the run that has left it
     while True:
         entry = yield
         kind = type(entry)
@@ -371,22 +374,23 @@ def slow_programs_ended(subject: Subject) -> Watch:
             if len(texts) == 1 and tells(texts[0], "timeouts"):
                 given_up |= dict.fromkeys(running, texts[0])
         else:
-            late = list[int]()
+            late = [number for number, ns in left_ns.items() if entry.at_ns > ns + NS_PER_MS]
             if kind is LeftBehind:
-                late, left_ns = [each for each in running if given_up.get(each)], entry.at_ns
-            elif left_ns is not None and kind is Prompt:
-                late = [*running]
-            elif left_ns is not None and entry.at_ns > left_ns:
-                late = [entry.program]
-            for number in [each for each in late if each in given_up and each in running]:
+                late = [number for number in running if given_up.get(number)]
+                left_ns |= {number: entry.at_ns for number in running if number in given_up}
+            elif kind is ProgramEnded:
+                late = [number for number in late if number == entry.program]
+            for number in late:
                 goes_on = f"{tools.described(running[number])} goes on at the end of the run"
                 told = given_up[number]
                 why = f"the model is told {told!r:.80}" if told else "the user has stopped it"
                 return f"{goes_on}, and {why}"
             if kind is ProgramEnded:
                 running.pop(entry.program, None)
+                left_ns.pop(entry.program, None)
             elif kind is Prompt:
-                running, given_up, new, left_ns = {}, {}, set(), None
+                running = {number: running[number] for number in left_ns}
+                new = set()
 
 
 @of_agents(
@@ -432,10 +436,8 @@ def failed_programs_told(subject: Subject) -> Watch:
             names = {call.id: call.name for call in calls}
             for call_id, message in subject.results.items():
                 if status := failed.get(message.text.strip()):
-                    return (
-                        f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
-                        f"and the program ended with exit status {status}"
-                    )
+                    has = f"request {entry.number} has {message.text!r:.60} for call {call_id!r}"
+                    return f"{has}, and the program ended with exit status {status}"
                 said = _ABSENT.sub("", message.text.lower())
                 is_one = len(subject.results) == 1 and not subject.facts.has_twins
                 is_told = message.is_error or tells(said, tool=names.get(call_id, ""))
@@ -444,6 +446,35 @@ def failed_programs_told(subject: Subject) -> Watch:
                     return f"request {entry.number} has {message.text!r:.60}, and {lost}"
             failed.clear()
             lost = ""
+
+
+@of_agents(
+    "The model is told of each page of a list that a service has.", "RFC 8288, Web Linking",
+    sees=[MainRequest, ServiceRequest, ServiceReply], begins=[ServiceRequest],
+)  # fmt: skip
+def pages_told(subject: Subject) -> Watch:
+    """A page says whether there is a next one. A result may say that there are more."""
+    asked, pages = dict[int, str](), dict[str, list[dict[str, Any]]]()
+    while True:
+        entry = yield
+        if type(entry) is ServiceRequest:
+            asked[entry.number] = entry.path.partition("?")[0]
+        elif type(entry) is ServiceReply:
+            page, at = json_value(entry.body), asked.pop(entry.request, "")
+            if isinstance(page, dict) and (at in pages or any(map(page.__contains__, PAGED))):
+                pages.setdefault(at, []).append(page)
+        else:
+            for message in subject.results.values() if len(subject.results) == 1 else ():
+                text, is_part = message.text, tells(message.text, "cuts") or "more" in message.text
+                for at, every in pages.items() if not is_part else ():
+                    several = [each for n, each in enumerate(every) if each not in every[:n]]
+                    texts = Counter(one for page in several for one in {*strings(page)} if one[1:])
+                    own = [[one for one in strings(each) if texts[one] == 1] for each in several]
+                    told = [any(one in text for one in each) for each in own]
+                    goes_on = several == every and any(map(every[-1].get, PAGED))
+                    if all(own) and any(told) and (goes_on or not all(told)):
+                        return f"request {entry.number} has {text!r:.80}: a page of {at} is missing"
+            asked, pages = {}, {}
 
 
 @of_agents(
@@ -466,8 +497,8 @@ def refused_changes_told(subject: Subject) -> Watch:
                 changing[entry.number] = tools.what_of(entry) in sent
                 sent.append(tools.what_of(entry))
         elif type(entry) is ServiceReply:
-            is_again = changing.get(entry.request, True) or entry.status not in _GONE
-            is_answer = entry.status >= _MADE and not (is_again and entry.status in _AS_GOOD)
+            is_as_good = changing.get(entry.request, True) and entry.status in _AS_GOOD
+            is_answer = entry.status >= _MADE and not is_as_good
             reply = entry if is_answer and entry.request in changing else None
         else:
             calls = {call.id: call for each in subject.facts.added for call in calls_of(each)}
@@ -503,15 +534,16 @@ def _own_words(text: str, call: Called, reply: ServiceReply) -> str:
 
 @invariant(
     "The model is not told that nothing was done where something was, or may have been.",
-    "BUGS.md C9, D4, D8", needs=[Need.AGENT, Need.MUTATING], begins=[ToolResult, ServiceRequest],
-    sees=[ToolResult, ServiceRequest, ServiceReply, MainRequest],
+    "BUGS.md C9, D4, D8", needs=[Need.AGENT, Need.MUTATING],
+    begins=[ToolResult, ServiceRequest, ProgramStarted], sees=[ToolResult, *_WORK, MainRequest],
 )  # fmt: skip
 def changes_not_denied(subject: Subject) -> Watch:
     """A service may not have answered, or has refused what comes after a change that it has made.
 
-    The model would make the change again. Who does not know says that it may have been made.
+    The model would make the change again. Who does not know says that it may have been made. A
+    program that a signal ends may have changed something.
     """
-    made, sent = dict[str, str](), dict[int, str]()  # by call, what has changed something
+    made, sent = dict[str, str](), dict[object, str]()  # by call, what has changed something
     bodies = dict[str, str]()  # the answers to changes
     hidden = set[str]()  # the calls that fail after a change
     while True:
@@ -519,12 +551,15 @@ def changes_not_denied(subject: Subject) -> Watch:
         if type(entry) is ToolResult:
             if is_change(subject, entry) and not (entry.is_error or tells(entry.text)):
                 made[entry.call_id] = f"its tool has returned {entry.text!r:.60}"
-        elif type(entry) is ServiceRequest and is_change(subject, entry):
-            asked = asked_calls(subject)
-            call_id = asked[0].id if len(asked) == 1 else tools.asked_for(subject, entry)
-            sent[entry.number] = call_id
-            made.setdefault(call_id, f"{tools.described(entry)} was sent")
-        elif type(entry) is ServiceReply and (call_id := sent.pop(entry.request, "")):
+        elif type(entry) in (ServiceRequest, ProgramStarted) and is_change(subject, entry):
+            call_id = sent[type(entry), entry.number] = tools.asked_for(subject, entry)
+            made.setdefault(call_id, f"{tools.described(entry)} was made")
+        elif type(entry) is ProgramEnded:
+            if entry.exit > 0:
+                made.pop(sent.pop((ProgramStarted, entry.program), ""), None)
+        elif type(entry) is ServiceReply:
+            if not (call_id := sent.pop((ServiceRequest, entry.request), "")):
+                continue
             if not entry.failure and entry.status < _REFUSED:
                 bodies[call_id] = entry.body
                 hidden.discard(call_id)  # it may be taken back
@@ -550,77 +585,20 @@ def _hides_change(text: str, body: str) -> bool:
 
 
 @of_agents(
-    "The model is told of an agent, called as a tool, whose last reply failed or was cut off.",
-    "BUGS.md C6, D12, E8", sees=[ToolCall, MainRequest], begins=[ToolCall],
-)  # fmt: skip
-def failed_agents_told(subject: Subject) -> Watch:
-    """An agent is called as a tool if its requests have an argument of an open call.
-
-    A part of its reply must not pass for the whole. If it says nothing, a result that repeats what
-    the agent was sent stands for its answer.
-    """
-    facts, arrived = subject.facts, dict[str, int]()  # by call id, the newest request of then
-    while True:
-        entry = yield
-        if type(entry) is ToolCall:
-            arrived[entry.call_id] = max(facts.sent, default=0)
-            continue
-        calls = [call for message in facts.added for call in calls_of(message)]
-        message = subject.results.get(calls[0].id) if len(calls) == 1 else None
-        if message is None or message.is_error or facts.before is None:
-            continue
-        first = arrived.get(calls[0].id, entry.number)
-        between = [number for number in facts.sent if first < number < entry.number]
-        reply = facts.replies.get(between[-1]) if between else None
-        if reply is None or not reply.is_closed or reply.finish in WHOLE or reply.calls:
-            continue
-        result, sent = message.text, facts.sent[reply.number]
-        is_other = sent.system_prompt != facts.before.system_prompt or not sent.system_prompt
-        is_apart = is_other and {*sent.messages}.isdisjoint(facts.before.messages)
-        is_apart = is_apart and not _retells(sent, facts.before, calls[0].name)
-        if is_apart and _hides(result, reply, sent, calls[0]):
-            why = f"ended with {reply.finish}" if reply.finish else "failed"
-            told = f"request {entry.number} has {result!r:.60} for call {calls[0].id!r}"
-            asked = f"the reply to request {reply.number}, of the agent that it called"
-            return f"{told}, and {asked}, {why}"
-
-
-def _retells(sent: SentRequest, before: SentRequest, called: str) -> bool:
-    """Return whether a request has the messages of another one in its text, as for a summary."""
-    words = [each.text for each in sent.messages]
-    told = {each.text for each in before.messages if any(each.text in word for word in words)}
-    return len(told - {""}) > 1 or any(f'"{called}"' in word for word in words)
-
-
-def _hides(result: str, reply: ReceivedReply, sent: SentRequest, call: Called) -> bool:
-    """Return whether the result of a call hides that a reply to an agent that it called broke."""
-    given, part = json_value(call.arguments), reply.text.strip()
-    values = given.values() if isinstance(given, dict) else ()
-    words = [sent.system_prompt, *(each.text for each in sent.messages)]
-    is_called = any(text and str(text) in each for text in values for each in words)
-    is_quoted = len(result) > _SHORT
-    is_fallback = any(text in result or (is_quoted and result in text) for text in words if text)
-    is_part = part != "" and part in result
-    return is_called and not tells(result, tool=call.name) and (is_part or not is_fallback)
-
-
-@of_agents(
     "The failure of a tool, a program or a service is not remembered as the result of a call.",
-    "BUGS.md D8", sees=[Prompt, ToolStarted, ToolResult, *_WORK, MainRequest],
+    "BUGS.md D8", sees=[ToolStarted, ToolResult, *_WORK, MainRequest],
     begins=[ToolStarted, ProgramStarted, ServiceRequest],
 )  # fmt: skip
 def failures_not_remembered(subject: Subject) -> Watch:
     """If the model calls the tool again, it is tried again: it may succeed by now.
 
-    A tool may say for how long it does not try.
+    A tool may say for how long it does not try, which is no longer than two minutes.
     """
-    told: dict[tuple[str, str], str] = {}
+    told: dict[tuple[str, str], tuple[str, int]] = {}
     has_begun = has_failed = False
     while True:
         entry = yield
-        if type(entry) is Prompt:
-            told = {}
-        elif type(entry) in {ToolStarted, ProgramStarted, ServiceRequest}:
+        if type(entry) in {ToolStarted, ProgramStarted, ServiceRequest}:
             has_begun = True
         elif type(entry) is ToolResult:
             has_failed = has_failed or (entry.is_error and has_begun)
@@ -634,12 +612,13 @@ def failures_not_remembered(subject: Subject) -> Watch:
             calls = [call for message in subject.facts.added for call in calls_of(message)]
             for call in calls:
                 message, work = subject.results.get(call.id), (call.name, call.arguments)
-                if message is not None and is_new and told.get(work) == message.text:
+                text, until_ns = told.get(work, ("", 0))
+                if message and is_new and text == message.text and entry.at_ns >= until_ns:
                     again = f"request {entry.number} answers call {call.id!r} with the same failure"
                     return f"{again}, {message.text!r:.80}, and nothing has run"
-                is_told = message and tells(message.text) and not tells(message.text, "waits")
-                if message and is_told and has_failed and len(calls) == 1:
-                    told[work] = message.text  # of the program: no other call has failed
+                if message and tells(message.text) and has_failed and len(calls) == 1:
+                    waits_ns = 2 * MINUTE_NS if tells(message.text, "waits") else 0
+                    told[work] = message.text, entry.at_ns + waits_ns  # no other call has failed
             has_begun = has_failed = False
 
 
@@ -652,15 +631,17 @@ def failures_not_remembered(subject: Subject) -> Watch:
 def tools_broken_off_in_time(subject: Subject) -> Watch:
     """The call is answered by then, even where the tool goes on; it may take a moment to end.
 
-    A tool that is broken off leaves no end; it has ended when a later one starts.
+    A tool that is broken off leaves no end; it has ended when a later one starts. A function in the
+    only thread of an agent cannot be broken off.
     """
     most_ns = subject.tool_timeout or 0
+    can_break_off = not subject.source or _BREAKS_OFF.search(subject.source)
     running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
     started_ns: list[int] = []
     while True:
         entry = yield
         kind, due = type(entry), list[object]()
-        if kind is ToolStarted or kind is ProgramStarted:
+        if kind is ProgramStarted or (kind is ToolStarted and can_break_off):
             running[entry.call_id if kind is ToolStarted else entry.number] = entry
             started_ns.append(entry.at_ns)
         elif kind is ServiceRequest:

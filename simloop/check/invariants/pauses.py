@@ -6,29 +6,27 @@ it completes its run while calls of the model are open, and asks whether their t
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
+from urllib.parse import unquote
 
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.outside import are_several, asked_calls, is_change
+from simloop.check.invariants.outside import is_change
 from simloop.check.invariants.subject import MainRequest, Subject
 from simloop.check.invariants.tools import changes_a_service, described, what_of
-from simloop.messages import ToolCall, ToolMessage, json_value
+from simloop.messages import ToolCall, json_value
 from simloop.trace import entries
 from simloop.world.tools import canonical_json
 
-_ENDS = (entries.Prompt, entries.Restarted)
-"""The entries that end a pause."""
-_Work = tuple[str, bytes]
-"""The name of a tool, and its arguments in one spelling."""
+_ENDS = (entries.Prompt, entries.Restarted)  # which end a pause
+_Work = tuple[str, bytes]  # the name of a tool, and its arguments in one spelling
 _GIVING_UP = ("cancel", "abort", "stop", "skip", "quit", "undo", "discard")
 """The words of a question that asks whether to change nothing."""
 _CHOICE = re.compile(r"[(\[]y/n[)\]]", re.IGNORECASE).findall
 _YES = frozenset({"y", "yes"})
 _PLAIN = re.compile(r"[\w .:-]+").fullmatch
 _REFUSED = 400
-_LEAST_CHARS, _BEGINNING = 4, 12
-"""The length from which a text is not found in other texts by chance, and of one that is cut."""
+_BEGINNING = 12  # characters of a text, of which a question may cut the others
 
 
 def _work_of(entry: Any) -> _Work:
@@ -106,7 +104,7 @@ def refused_changes_not_made(subject: Subject) -> Watch:
     while True:
         entry = yield
         if type(entry) is entries.Input:
-            refused = entry if _refuses(entry) and not are_several(subject) else None
+            refused = entry if _refuses(entry) and not subject.asked[1:] else None
         elif type(entry) is entries.Request:
             refused = None
         elif refused is not None and is_change(subject, entry):
@@ -145,11 +143,12 @@ def changes_asked_about(subject: Subject) -> Watch:
             said += entry.prompt if kind is entries.Input else ""
             agreed = "?" in said and entry.text.strip().lower() in _YES
         elif agreed and is_change(subject, entry):
-            does = entry.arguments if kind is entries.ToolStarted else entry.path + entry.body
-            calls = {each: _texts(each) for each in asked_calls(subject)}
-            named = [each for each, own in calls.items() if any(text in said for text in own)]
+            of_tool = kind is entries.ToolStarted
+            does = entry.arguments if of_tool else f"{unquote(entry.path)} {entry.body}"
+            calls = {each: _texts(each) for each in subject.asked}
+            named = [each for each, own in calls.items() if _has_one(said, own)]
             unnamed = [each for each in calls if each not in named]
-            for call in (each for each in unnamed if any(text in does for text in calls[each])):
+            for call in (each for each in unnamed if _has_one(does, calls[each])):
                 if any(_is_as_large(call, each) for each in named):
                     return f"{described(entry)} runs, and the user has agreed to {said!r:.120}"
 
@@ -172,12 +171,10 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
 
     The tool runs after a pause, and its call was answered before: the approval was for another one.
     """
-    facts = subject.facts
+    question, answers = "", dict[str, str]()
     made: dict[str, entries.ToolCall] = {}
     answered: set[str] = set()
     earlier: set[str] = set()  # the calls before the newest pause
-    answers: dict[str, str] = {}
-    question = ""
     is_stopped = False  # once: its question may stay on the screen
     while True:
         entry = yield
@@ -186,18 +183,14 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
             is_stopped = True
         elif kind is entries.Input:
             if entry.asked_by and entry.read_by and entry.asked_by != entry.read_by:
-                return (
-                    f"the tool of call {entry.asked_by!r} asks {entry.prompt!r:.80}, "
-                    f"and that of call {entry.read_by!r} reads the answer"
-                )
+                asks = f"the tool of call {entry.asked_by!r} asks {entry.prompt!r:.80}"
+                return f"{asks}, and that of call {entry.read_by!r} reads the answer"
             if len(_CHOICE(entry.prompt)) > 1 and not is_stopped:
                 return f"the user is asked {entry.prompt!r:.120}, and one line cannot answer both"
         elif kind is entries.ToolCall:
             made[entry.call_id] = entry
             answered.discard(entry.call_id)
             earlier.discard(entry.call_id)
-        elif kind is entries.Ended:
-            question = entry.text
         elif kind is entries.ToolStarted:
             if (call := made.get(entry.call_id)) is None or entry.call_id not in answered & earlier:
                 continue
@@ -205,23 +198,26 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
             due = [_work_of(one) for call_id, one in made.items() if call_id not in answered]
             if _work_of(call) == _work_of(entry) and _work_of(entry) not in due:
                 return f"{described(entry)} runs after a pause, and its call was answered before"
-        elif kind is not entries.Request:
-            earlier = set(made)
-            if kind is entries.Prompt:
-                answers.update(_answer(question, entry.text, facts.paused))
+        elif kind is entries.Request:
+            results = subject.results
+            answered |= results.keys()
+            for asker, text in answers.items():
+                is_lost = asker in results and text not in results[asker].text
+                for other, message in results.items() if is_lost else ():
+                    if text in message.text and text not in answers.get(other, ""):
+                        has = f"request {entry.number} has that as the result of call {other!r}"
+                        return f"the user answers {text!r:.80} to call {asker!r}, and {has}"
+        elif kind is entries.Ended:
+            question = entry.text
         else:
-            answered |= subject.results.keys()
-            if (astray := _astray(answers, subject.results)) is not None:
-                asker, other = astray
-                return (
-                    f"the user answers {answers[asker]!r:.80} to call {asker!r}, and request "
-                    f"{entry.number} has that as the result of call {other!r}"
-                )
+            earlier, text = set(made), getattr(entry, "text", "")
+            asking = [one.id for one in subject.facts.paused if _has_one(question, _texts(one))]
+            answers |= dict.fromkeys(asking, text) if asking[:1] == asking and text[3:] else {}
 
 
-def _answer(question: str, text: str, paused: Iterable[ToolCall]) -> Mapping[str, str]:
-    named = [call.id for call in paused if any(each in question for each in _texts(call))]
-    return {named[0]: text} if len(named) == 1 and len(text) >= _LEAST_CHARS else {}
+def _has_one(text: str, words: Iterable[str]) -> bool:
+    ends = (re.escape(word) + r"(?!\w)" * (len(word) < _BEGINNING) for word in words)
+    return any(re.search(rf"(?<!\w){each}", text) for each in ends)
 
 
 def _texts(call: ToolCall) -> list[str]:
@@ -229,16 +225,4 @@ def _texts(call: ToolCall) -> list[str]:
     value = json_value(call.arguments)
     values = value.values() if isinstance(value, dict) else ()
     plain = (each for each in values if type(each) is str and _PLAIN(each))
-    return [each[:_BEGINNING] for each in plain if len(each) >= _LEAST_CHARS]
-
-
-def _astray(
-    answers: Mapping[str, str], results: Mapping[str, ToolMessage]
-) -> tuple[str, str] | None:
-    for asker, text in answers.items():
-        if asker not in results or text in results[asker].text:
-            continue
-        for other, message in results.items():
-            if text in message.text and text not in answers.get(other, ""):
-                return asker, other
-    return None
+    return [each[:_BEGINNING] for each in plain]

@@ -13,16 +13,7 @@ from html import escape
 from typing import Any
 
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
-from simloop.check.invariants.subject import (
-    MORE_RESULTS,
-    NO_RESULT,
-    NOT_BEHIND,
-    NOT_CALLED,
-    SHARED,
-    Break,
-    MainRequest,
-    Subject,
-)
+from simloop.check.invariants.subject import Break, MainRequest, Subject, Why
 from simloop.kernel.signals import HookFailed, ModelFailed
 from simloop.messages import (
     AssistantMessage,
@@ -41,14 +32,11 @@ from simloop.trace.facts import Facts, ReceivedReply
 
 WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 _ANY = object()
-BEHIND = ("task", "thread")
-"""What a run may leave behind that goes on in the next one."""
-_LOST = 3
-"""The messages that a summary may replace although it failed, with the request for it."""
+BEHIND = ("task", "thread")  # what a run may leave behind that goes on in the next one
+_LOST = 3  # messages that a summary may replace although it failed, with the request for it
 _PRIVATE = re.compile(r"@|\d{4}")  # what an agent may hide from its provider
 _QUESTION = 20  # the length of its end, such as `? (yes/no)`
-_BEGINNING = 12
-"""The length in characters of the beginning of a message that is not cut."""
+_BEGINNING, _SHORT = 12, 200  # characters: of a message, not cut; of a result, not left out
 _STOPS = (entries.StopRequested, HookFailed)
 _SEEN = (*_STOPS, ModelFailed, entries.Backoff, entries.Request)
 
@@ -63,7 +51,7 @@ def _broken(subject: Subject, *whys: str) -> str:
 )  # fmt: skip
 def answered_calls(subject: Subject, _: Any) -> str:
     """This includes calls that failed, timed out or were stopped."""
-    return _broken(subject, NO_RESULT, MORE_RESULTS)
+    return _broken(subject, Why.NO_RESULT, Why.MORE_RESULTS)
 
 
 @invariant(
@@ -78,7 +66,7 @@ def accepted_requests(_: Subject, entry: Any) -> str:
 @invariant("No two calls have the same id.", "BUGS.md D14", sees=[Break])
 def unique_call_ids(subject: Subject, _: Any) -> str:
     """A provider refuses a request with two equal ids."""
-    return _broken(subject, SHARED)
+    return _broken(subject, Why.SHARED)
 
 
 @invariant(
@@ -87,7 +75,7 @@ def unique_call_ids(subject: Subject, _: Any) -> str:
 )  # fmt: skip
 def adjacent_results(subject: Subject, _: Any) -> str:
     """A provider refuses a result whose call is missing or stands elsewhere."""
-    return _broken(subject, NOT_BEHIND, NOT_CALLED)
+    return _broken(subject, Why.NOT_BEHIND, Why.NOT_CALLED)
 
 
 @invariant(
@@ -97,12 +85,13 @@ def adjacent_results(subject: Subject, _: Any) -> str:
 def results_in_call_order(subject: Subject, entry: Any) -> str:
     """Stopped calls, those of unknown tools, and old ones that come again, may be behind others."""
     facts, request = subject.facts, subject.facts.sent[entry.number]
-    offered = {tool.name for tool in request.tools} if subject.machine is None else ()
-    before = facts.before.messages if facts.before and subject.machine is None else ()
-    told = [each.call_id for each in before if type(each) is ToolMessage]
-    free = () if subject.machine is not None else {*facts.running, *told}
-    if subject.machine is None and facts.before is not None and facts.previous is None:
-        return ""  # an SDK answers the calls of a run that has failed when the next one begins
+    offered, free = set[str](), set[str]()
+    if subject.machine is None:
+        if facts.before is not None and facts.previous is None:
+            return ""  # an SDK answers the calls of a run that has failed when the next one begins
+        offered = {tool.name for tool in request.tools}
+        before = facts.before.messages if facts.before else ()
+        free = {*facts.running, *(each.call_id for each in before if type(each) is ToolMessage)}
     if facts.before and offered and facts.before.system_prompt != request.system_prompt:
         return ""  # an SDK hands over to another agent behind the other calls
     places, last = dict[str, int](), -1
@@ -113,10 +102,8 @@ def results_in_call_order(subject: Subject, entry: Any) -> str:
             last = -1
         elif type(message) is ToolMessage and message.call_id in places:
             if places[message.call_id] < last and message.call_id not in free:
-                return (
-                    f"request {entry.number}: the result of call {message.call_id!r} stands "
-                    "behind that of a later call"
-                )
+                what = f"the result of call {message.call_id!r} stands behind that of a later call"
+                return f"request {entry.number}: {what}"
             last = places[message.call_id]
     return ""
 
@@ -320,6 +307,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     offering: SentRequest | None = None  # the newest one with tools
     run: object = None
     told: list[Message] = []  # what stands for a summary that failed before
+    begins = set[str]()  # the words before a summary
     systems = earlier = set[str]()  # the system prompts before the request, and with it
     while True:
         entry = yield
@@ -348,6 +336,10 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         signs += [] if fault is None else [str(fault.status or fault.code), fault.message]
         is_told = any(sign in each.text for each in new for sign in signs if sign)
         is_empty = reply.finish is not None and not (reply.text.strip() or reply.calls)
+        if not (is_cut or fault):
+            begins |= {each.text.partition(reply.text or each.text)[0] for each in new}
+        elif any(each.text.startswith((*(begins - {""}),)) for each in new):
+            is_told = True
         if new and (is_told or is_empty):
             if len(known.difference(request.messages)) > (1 if is_cut else _LOST):
                 why = "is cut off" if is_cut else "failed" if is_told else "has no words"
@@ -402,7 +394,10 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
         if asked and gone and words in held and is_new:
             beside = held.replace(words, "")  # a summary cannot tell what it was not told
             there = f"{folded}\n{_words_in(asked)}\n{beside}"
-            for text in [*said, summary]:
+            results = [
+                each.text for each in (last or request).messages if type(each) is ToolMessage
+            ]
+            for text in [*said, summary, *(each for each in results if len(each) < _SHORT)]:
                 start = text[:_BEGINNING]
                 kept = start in there or json.dumps(start)[1:-1] in there
                 if start in before and not kept:

@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -85,11 +86,15 @@ _NOTED = (entries.Transition, signals.AbortRequested)
 _NOT_BEGUN = Run(Ready())
 """The run before the first signal: the machine has not been asked for its own."""
 
-SHARED = "shares its id with another call"
-NO_RESULT = "has no result"
-MORE_RESULTS = "has more than one result"
-NOT_BEHIND = "has a result that does not follow its message"
-NOT_CALLED = "has a result and is in no message before it"
+
+class Why(StrEnum):
+    """What is wrong with a call and its results."""
+
+    SHARED = "shares its id with another call"
+    NO_RESULT = "has no result"
+    MORE_RESULTS = "has more than one result"
+    NOT_BEHIND = "has a result that does not follow its message"
+    NOT_CALLED = "has a result and is in no message before it"
 
 
 class Break(NamedTuple):
@@ -123,7 +128,7 @@ class Sent:
         found: list[tuple[str, str]] = []
         for message in messages:
             self._add(message, found)
-        return found + [(call_id, NO_RESULT) for call_id in self.open] if self.open else found
+        return found + [(call_id, Why.NO_RESULT) for call_id in self.open] if self.open else found
 
     def _add(self, message: Message, found: list[tuple[str, str]]) -> None:
         self.size += 1
@@ -136,20 +141,20 @@ class Sent:
                 found.append((call_id, self._why(call_id)))
             return
         if self.open:
-            found += [(call_id, NO_RESULT) for call_id in self.open]
+            found += [(call_id, Why.NO_RESULT) for call_id in self.open]
             self.open = {}
         self.results.clear()
         for call in calls_of(message):
             self.open[call.id] = None
             self.calls[call.id] += 1
             if self.calls[call.id] > 1:
-                found.append((call.id, SHARED))
+                found.append((call.id, Why.SHARED))
 
     def _why(self, call_id: str) -> str:
         if call_id in self.results:
-            return MORE_RESULTS
+            return Why.MORE_RESULTS
         self.results.add(call_id)
-        return NOT_BEHIND if self.calls[call_id] else NOT_CALLED
+        return Why.NOT_BEHIND if self.calls[call_id] else Why.NOT_CALLED
 
 
 def calls_of(message: Message) -> Sequence[ToolCall]:
@@ -168,6 +173,7 @@ class Subject:
     limits: Limits | DeclaredLimits | None = None
     retry: RetryPolicy | None = None
     tool_timeout: int | None = None  # in ns
+    source: str = ""  # of its module, if that is known
     deviations: Mapping[str, str] = field(default_factory=dict)
     mutating: Collection[str] | None = None  # what changes the world
     is_instance: bool = False  # of a class: the agent keeps its conversation
@@ -194,7 +200,7 @@ class Subject:
             retry=loop.retry if settings is None else settings.retry,
             tool_timeout=loop.tool_timeout_ns, deviations=loop.deviations, mutating=loop.mutating,
             is_instance=settings is None and isinstance(loop.declares, type),
-            tools=run.scripts.tools,
+            source=loop.source, tools=run.scripts.tools,
         )  # fmt: skip
 
     def read(self, entry: AnyEntry) -> object:
@@ -222,6 +228,12 @@ class Subject:
             found = self._sent.add(facts.added)
             self._newest = entry.number
         self.breaks = [Break(entry.number, *each) for each in found]
+
+    @property
+    def asked(self) -> list[ToolCall]:
+        """Return the calls of the newest replies; before a pause they may have waited."""
+        replies = self.facts.last_replies() or self.facts.main_replies[-1:]
+        return [call for reply in replies for call in reply.calls]
 
     @property
     def results(self) -> dict[str, ToolMessage]:

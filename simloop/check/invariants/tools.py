@@ -33,15 +33,13 @@ from simloop.trace.entries import (
     ToolStarted,
 )
 from simloop.trace.facts import MAY_ACT
-from simloop.world.tools import canonical_json, validator_of
+from simloop.world.tools import validator_of
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 SOON_NS = 10 * 1_000_000_000  # less than a timeout of an agent
 _WORDS = re.compile(r"\w+").findall
-_CLEAR = 4
-"""The length in characters from which a result is hardly that of two tools by chance."""
-_LONG = 1_000
-"""The length in characters from which an agent may cut a result."""
+_A_VALUE = re.compile(r'"\s*:\s*\S')  # in the JSON of arguments
+_CLEAR, _LONG = 4, 1_000  # characters: such results are not equal by chance, and may be cut
 BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
 
 
@@ -208,53 +206,44 @@ def described(entry: ToolStarted | ProgramStarted | ServiceRequest) -> str:
 def tool_arguments_fit_the_schema(subject: Subject) -> Watch:
     """The schema is that in the newest request. An agent reports other arguments to the model.
 
-    A tool that changes a service has run. Arguments with other keys may have been mended. An agent
-    may add some of its own, such as a session.
+    A service looks at them itself. Arguments with other keys may have been mended. An agent may add
+    some of its own, such as a session. A result with `none` tells that nothing was done.
     """
     wrong = dict[str, str]()
     while True:
         entry = yield
-        if type(entry) is ToolStarted:
+        if type(entry) is ServiceRequest:
+            wrong.clear()
+        elif type(entry) is ToolStarted:
             wrong[entry.call_id] = _wrong_values(subject, entry)
-        elif type(entry) is ServiceRequest:
-            if found := _sent_for_wrong_values(subject, entry):
+        else:
+            is_told = entry.is_error or tells(entry.text) or "none" in entry.text.lower()
+            if (found := wrong.get(entry.call_id)) and not is_told:
                 return found
-        elif (found := wrong.pop(entry.call_id, "")) and not (entry.is_error or tells(entry.text)):
-            return found
 
 
 def _wrong_values(subject: Subject, entry: ToolStarted) -> str:
+    """Return what is wrong with arguments. A number may be a text, and null may be none."""
     request, arguments = subject.facts.request, json_value(entry.arguments)
     offered = () if request is None else request.tools
     spec = next((each for each in offered if each.name == entry.name), None)
     if spec is None or not isinstance(arguments, dict) or entry.call_id.startswith("own-"):
         return ""
-    schema = json_value(bytes(spec.parameters).decode())
-    known = {*(schema.get("properties", ()) if isinstance(schema, dict) else ())}
-    for call in (call for reply in subject.facts.last_replies() for call in reply.calls):
-        asked = json_value(call.arguments) if call.id == entry.call_id else None
-        known.update(asked if isinstance(asked, dict) else ())
-    given = {key: value for key, value in arguments.items() if key in known}
+    schema: Any = json_value(bytes(spec.parameters).decode())
+    told = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    asked = [json_value(call.arguments) for call in subject.asked if call.id == entry.call_id]
+    known = {*told}.union(*(each for each in asked if isinstance(each, dict)))
+    needed = schema.get("required", ()) if isinstance(schema, dict) else ()
+    texts = [key for key, each in told.items() if "'string'" in str(each)]
+    given = {
+        key: str(value) if type(value) is int and key in texts else value
+        for key, value in arguments.items()
+        if key in known and (value is not None or key in needed)
+    }
     if validator_of(bytes(spec.parameters), entry.name).is_valid(given):
         return ""
     where = f"the schema in request {request.number}" if request else ""
     return f"{described(entry)} runs, and {where} does not allow these"
-
-
-def _sent_for_wrong_values(subject: Subject, entry: ServiceRequest) -> str:
-    facts = subject.facts
-    calls = [call for reply in facts.last_replies() for call in reply.calls]
-    specs = () if facts.request is None else facts.request.tools
-    spec = next((each for each in specs if [each.name] == [call.name for call in calls]), None)
-    is_change = changes_a_service(entry, subject.mutating)
-    if spec is None or not is_change or calls[0].id in facts.ran or facts.has_twins:
-        return ""
-    given, schema = json_value(calls[0].arguments), json_value(bytes(spec.parameters).decode())
-    any_keys = canonical_json({**schema, "required": [], "additionalProperties": True})
-    if not isinstance(given, dict) or validator_of(any_keys, spec.name).is_valid(given):
-        return ""
-    wrong = f"and the schema of {spec.name!r} does not allow {calls[0].arguments:.80}"
-    return f"{described(entry)} is sent, {wrong}"
 
 
 @of_agents(
@@ -273,6 +262,8 @@ def no_arguments_invented(subject: Subject, entry: Any) -> str:
     if len(calls) != 1 or spec is None or not isinstance(ran, dict):
         return ""
     given, schema = json_value(calls[0].arguments), json_value(bytes(spec.parameters).decode())
+    if given is None and not ran and _A_VALUE.search(calls[0].arguments):
+        return f"{described(entry)} runs, and the call has {calls[0].arguments!r:.60}"
     required = schema.get("required") if isinstance(schema, dict) else None
     for name in required if isinstance(required, list) else ():
         is_told = name in given if isinstance(given, dict) else str(name) in calls[0].arguments
@@ -371,10 +362,9 @@ def _again(runs: Iterable[_Run], call: ToolCalled, asked: SentRequest) -> str:
         if not run.is_forgotten or run.is_in(asked.messages):
             continue
         if run.call.name == call.name and json_value(run.call.arguments) == value:
-            return (
-                f"the tool {call.name!r} of call {call.id!r} with {call.arguments:.80} runs again: "
-                f"it has run for call {run.call.id!r}, and request {asked.number} does not show it"
-            )
+            what = f"the tool {call.name!r} of call {call.id!r} with {call.arguments:.80}"
+            shows = f"request {asked.number} does not show it"
+            return f"{what} runs again: it has run for call {run.call.id!r}, and {shows}"
     return ""
 
 
@@ -411,10 +401,8 @@ def failures_told(subject: Subject) -> Watch:
                 name, why = failed.pop(call_id, ("", ""))
                 is_told = message.is_error or why in message.text or tells(message.text, tool=name)
                 if name and not is_told:
-                    return (
-                        f"request {entry.number} has {message.text!r:.60} for call {call_id!r}, "
-                        f"and the tool {name!r} failed: {why:.80}"
-                    )
+                    has = f"request {entry.number} has {message.text!r:.60} for call {call_id!r}"
+                    return f"{has}, and the tool {name!r} failed: {why:.80}"
 
 
 @invariant(
@@ -505,9 +493,9 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
     A result that arrives at the time of a stop, or later, may not have reached the agent. An agent
     may break off its tools for a message of the user, and so miss that one of them has failed. A
     framework has its own words for the result of a tool that `traced` records, and cuts none of a
-    short one.
+    short one. If the next call has begun before a stop, the result is known.
     """
-    facts, own = subject.facts, set[str]()
+    facts, own, passed, known = subject.facts, set[str](), set[str](), set[str]()
     returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
     earlier: set[str] = set()  # the ids of earlier runs
     stopped = broken_off = False
@@ -518,6 +506,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
             if not stopped and not (entry.is_error and (broken_off or entry.call_id in own)):
                 returned.setdefault(entry.call_id, []).append(entry)
         elif kind is ToolStarted:
+            passed |= returned.keys()
             if entry.own:
                 own.add(entry.call_id)
             if entry.call_id in earlier:  # a new conversation may use ids again
@@ -527,8 +516,9 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
             broken_off = True
             returned = _before_ns(entry.at_ns, returned, but_failed=True)
         elif kind is StopRequested:
-            stopped = True
-            returned = _before_ns(entry.at_ns, returned)
+            stopped, known = True, passed
+            there = {each: got for each, got in returned.items() if each in passed}
+            returned = _before_ns(entry.at_ns, returned) | there
         elif kind is Prompt:
             stopped = False
             earlier = set(returned)
@@ -539,11 +529,20 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
                 results = returned.get(message.call_id, [])
                 changed = _cut if message.call_id in own else _changed
                 whys = [changed(message, each) for each in results]
+                if message.call_id in known and results:
+                    whys = [whys[0] or _doubted(message, results[0])]
                 if whys and all(whys):
                     return f"request {entry.number}: {whys[0]}"
                 if len(results) == 1:
                     del returned[message.call_id]
-            broken_off = False
+            broken_off, passed, known = False, set(), set()
+
+
+def _doubted(message: ToolMessage, result: ToolResult) -> str:
+    if result.is_error or not tells(message.text, "doubts") or tells(result.text, "doubts"):
+        return ""
+    told = f"the result of call {message.call_id!r} is {message.text!r:.80} after a stop"
+    return f"{told}, and its tool has returned {result.text!r:.80}"
 
 
 @of_agents(
@@ -559,7 +558,7 @@ def results_not_crossed(subject: Subject) -> Watch:
     """
     ran: dict[str, tuple[str, str]] = {}
     results: dict[str, ToolResult] = {}
-    made, bodies = dict[int, str](), dict[str, str]()  # for calls, by services
+    made, bodies = dict[int, str](), dict[str, list[str]]()  # for calls, by services
     while True:
         entry = yield
         if type(entry) is ToolStarted:
@@ -569,7 +568,7 @@ def results_not_crossed(subject: Subject) -> Watch:
         elif type(entry) is ServiceRequest:
             made[entry.number] = asked_for(subject, entry)
         elif type(entry) is ServiceReply:
-            bodies[made.pop(entry.request, "")] = entry.body
+            bodies.setdefault(made.pop(entry.request, ""), []).append(entry.body)
         elif found := _astray(subject.results, bodies):
             return f"request {entry.number} answers call {found}"
         else:
@@ -586,27 +585,35 @@ def results_not_crossed(subject: Subject) -> Watch:
                     return f"{where} with the result of call {other!r}: {message.text!r:.80}"
 
 
-def asked_for(subject: Subject, entry: ServiceRequest) -> str:
-    """Return the id of the call whose arguments a request has, or an empty text."""
-    plain = re.sub(r"\\.", " ", entry.body)  # without the escapes of JSON
-    sent = {*_WORDS(unquote_plus(f"{entry.path} {entry.body} {plain}"))}
-    calls = [call for reply in subject.facts.last_replies() for call in reply.calls]
-    given = {call.id: {*_WORDS(" ".join(_values(call)))} for call in calls}
-    fitting = sorted((len(words), call) for call, words in given.items() if words <= sent)
-    is_one = len(fitting) == 1 or (fitting and fitting[-1][0] > fitting[-2][0])
-    return fitting[-1][1] if is_one and all(given.values()) else ""  # one without words fits all
+def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
+    """Return the id of the only call, or of the one whose arguments are there, or an empty text."""
+    given = {call.id: {*_WORDS(" ".join(values_of(call)))} for call in subject.asked}
+    for only in given, subject.facts.running:
+        if len(only) == 1:
+            return next(iter(only))
+    is_sent = isinstance(entry, ServiceRequest)
+    has = f"{entry.path} {entry.body}" if is_sent else shlex.join(entry.args)  # type: ignore[union-attr]
+    plain = re.sub(r"\\.", " ", has)  # without the escapes of JSON
+    sent = {*_WORDS(unquote_plus(f"{has} {plain}"))}
+    # A tool may compute with numbers. A call without words fits all.
+    texts = {each: {one for one in words if not one.isdigit()} for each, words in given.items()}
+    fitting = sorted((len(given[each] & sent), each) for each in given if texts[each] <= sent)
+    is_one = fitting[-1:] and (len(fitting) == 1 or fitting[-1][0] > fitting[-2][0])
+    return fitting[-1][1] if is_one and fitting[-1][0] and all(given.values()) else ""
 
 
-def _values(call: ToolCalled) -> Iterator[str]:
+def values_of(call: ToolCalled) -> Iterator[str]:
+    """Yield the values of the arguments of a call as texts."""
     given = json_value(call.arguments)
     yield from map(str, given.values() if isinstance(given, dict) else ())
 
 
-def _astray(results: Mapping[str, ToolMessage], bodies: Mapping[str, str]) -> str:
+def _astray(results: Mapping[str, ToolMessage], bodies: Mapping[str, list[str]]) -> str:
     for call_id, message in results.items():
-        own, text = bodies.get(call_id, ""), message.text
-        for other, body in bodies.items() if own and own not in text else ():
-            if other and len(body) >= _CLEAR and body != own and body in text:
+        is_own = any(own in message.text for own in bodies.get(call_id, [""]))
+        for other, several in bodies.items() if not is_own else ():
+            body = several[-1]
+            if other and len(body) >= _CLEAR and body in message.text:
                 return f"{call_id!r} with what a service has sent for call {other!r}: {body!r:.80}"
     return ""
 
@@ -629,10 +636,8 @@ def _changed(message: ToolMessage, result: ToolResult) -> str:
         return f"whether the result of call {message.call_id!r} is an error has changed"
     if result.text in message.text or len(result.text) > _LONG:
         return ""
-    return (
-        f"the result of call {message.call_id!r} is {message.text!r:.80}, "
-        f"and its tool returned {result.text!r:.80}"
-    )
+    told = f"the result of call {message.call_id!r} is {message.text!r:.80}"
+    return f"{told}, and its tool returned {result.text!r:.80}"
 
 
 def _cut(message: ToolMessage, result: ToolResult) -> str:
@@ -680,10 +685,10 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
                 work = call.name, _bare(sent[call.id].text)
                 given, others = json_value(call.arguments), told.setdefault(work, {})
                 is_of_other = any(_names(work[1], each, given) for each in others.values())
-                is_of_other = is_of_other and call.id not in others  # it is told again
+                is_new = call.id not in others and not tells(sent[call.id].text)
                 others[call.id] = given
                 is_known = work in results and not _has_run(call, ran.values())
-                if is_known or (is_of_other and not has_begun):
+                if is_known or (is_of_other and is_new and not has_begun):
                     where = f"request {entry.number} answers call {call.id!r}"
                     return f"{where} with a result of {call.name!r} for other arguments"
             has_begun = False

@@ -12,27 +12,20 @@ from typing import Any, NamedTuple
 
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.outside import asked_calls, is_change
+from simloop.check.invariants.outside import is_change
 from simloop.check.invariants.requests import BEHIND, forms
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
 from simloop.check.invariants.tools import CHANGING, described, what_of
-from simloop.messages import (
-    FinishReason,
-    Message,
-    Outcome,
-    Queue,
-    StopCause,
-    UserMessage,
-)
+from simloop.messages import FinishReason, Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
 from simloop.trace import entries
 from simloop.trace.facts import Facts
 from simloop.virtual.clock.timeouts import GRACE_NS
 
-_SHORT, _SHORT_CHARS, _WINDOW = 4, 4_000, 20  # messages: an agent may keep no more
-_IDLE_NS = 15 * 60 * 10**9  # after which a session may end
+_SHORT, _SHORT_CHARS = 4, 4_000
 """The most messages or calls, and characters, of a conversation that counts as short."""
-
+_WINDOW, _MOST = 20, 60  # messages: an agent may keep no more, and keeps some of so many
+_IDLE_NS = 15 * 60 * 10**9  # after which a session may end
 _SERVED = (entries.ServiceRequest, entries.ServiceReply)
 _REDIRECTS = 300  # the statuses below are successes
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
@@ -204,7 +197,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
             ended = entry.outcome
         elif kind is entries.ServiceRequest:
             changing |= {entry.number} if is_change(subject, entry) else set()
-            made = made if asked_calls(subject) or entry.method not in CHANGING else {}
+            made = made if subject.asked or entry.method not in CHANGING else {}
         elif kind is entries.Request and facts.request is not None:
             request = facts.request
             calls = {call.id: call for each in request.messages for call in calls_of(each)}
@@ -212,7 +205,9 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
             if not sent_now and was:
                 keeps = keeps or was[0].messages[-1] in request.messages
                 if before and before.isdisjoint(calls) and ended in _ENDED:
-                    is_lost = len(was[-1].messages) < _WINDOW and _adds(request, prompt, was)
+                    messages = was[-1].messages if _adds(request, prompt, was) else ()
+                    is_short = sum(len(each.text) for each in messages) < 2 * _SHORT_CHARS
+                    is_lost = is_short and 0 < len(messages) < _WINDOW
                     pending = f"{lost} in the run before, which {_ENDED[ended]}" * is_lost
                 if keeps and pending:
                     return pending
@@ -227,7 +222,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
                 if call.id in subject.results and not tells(subject.results[call.id].text)
             }
         elif _has_changed(entry, mutating, changing):
-            asked = asked_calls(subject)
+            asked = subject.asked
             ids = [entry.call_id] if kind is entries.ToolResult else [each.id for each in asked]
             made |= {each.id: (each.name, each.arguments) for each in asked if each.id in ids}
 
@@ -311,15 +306,11 @@ class _Memory:
             # What a first prompt left may go with its failure.
             self.forgot = lack.number if self.answered else None
             if self.is_instance and was_completed and lack.answer:
-                return (
-                    f"request {lack.number} has nothing of the conversation before its prompt, "
-                    f"which ended with the answer {lack.answer!r:.80}"
-                )
+                what = f"request {lack.number} has nothing of the conversation before its prompt"
+                return f"{what}, which ended with the answer {lack.answer!r:.80}"
         if self.kept is not None and self.forgot is not None:
-            return (
-                f"request {self.kept} goes on with the conversation before its prompt, "
-                f"and request {self.forgot} has forgotten it"
-            )
+            goes_on = f"request {self.kept} goes on with the conversation before its prompt"
+            return f"{goes_on}, and request {self.forgot} has forgotten it"
         self.answered = self.answered or self.completed
         self.said = ended.text.strip() if self.completed else self.said
         last = self.facts.request.system_prompt if self.facts.request else ""
@@ -342,7 +333,8 @@ class _Memory:
         if self.is_first or not was_first or before is None or not self.is_of_one:
             return ""
         reply = facts.replies.get(before.number)
-        is_long = _is_long(facts, before, request) or (reply and len(reply.calls) > _SHORT)
+        size = max(len(before.messages), len(reply.calls) if reply else 0)
+        is_long = size > _MOST or _is_long(facts, before, request)
         own = {UserMessage(text) for text in _of_user(request.messages[-1:])}
         old = {*before.messages} - own
         if facts.previous is not None or is_long or not old:
@@ -358,6 +350,8 @@ class _Memory:
             self.lack = None if is_other or _is_quoted(old, request) else lack
             return ""
         self.kept = request.number
+        if size > _SHORT:
+            return ""
         if self.completed and answer and not _has_answer(request, lack):
             return f"request {request.number} lacks the answer before its prompt: {answer!r:.80}"
         if self.completed and (lost := _lost_prompt(before, request, self.prompts)):
@@ -414,7 +408,7 @@ def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     said = [each.text for each in (*before.messages, *request.messages[-1:])]
     said += [facts.replies[before.number].text] if before.number in facts.replies else []
     chars = sum(map(len, said))
-    return len(before.messages) > _SHORT or chars > _SHORT_CHARS or without or bool(asides)
+    return chars > _SHORT_CHARS or without or bool(asides)
 
 
 @of_agents(

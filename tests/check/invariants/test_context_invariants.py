@@ -247,6 +247,27 @@ def test_an_agent_may_not_have_got_a_result_that_came_as_it_was_to_stop() -> Non
     assert run(1).found(sent_result_matches_tool_result)
 
 
+@pytest.mark.parametrize(
+    ("begins", "text", "finds"),
+    [
+        (True, "It is not known whether it was done.", 1),
+        (True, "I saw it.", 0),
+        (False, "It is not known whether it was done.", 0),
+    ],
+)
+def test_who_has_begun_with_the_next_call_knows_the_result_before_it(
+    text: str, finds: int, *, begins: bool
+) -> None:
+    run = asked().replied("", "a", "b").add(entries.ToolStarted, "a", "look", "{}", own=True)
+    run.result("a")
+    if begins:
+        run.add(entries.ToolStarted, "b", "look", "{}", own=True)
+    run.stop().ended().prompt("And?")
+    lost = [returned("a", text), returned("b", "It is not known whether it was done.")]
+    run.request([GO, said("", "a", "b"), *lost, MORE])
+    assert len(run.found(sent_result_matches_tool_result)) == finds
+
+
 def test_a_policy_may_keep_failed_replies() -> None:
     subject = of_machine()
     assert subject.settings is not None

@@ -7,19 +7,17 @@ import pytest
 from msgspec import Raw
 from recording import Recording, returned, said
 
-from simloop.check.invariants.agents import coroutines_awaited
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outside import (
-    arguments_quoted_in_paths,
+    arguments_quoted,
     changes_committed,
-    changes_ended_before_their_answers,
     changes_not_denied,
-    failed_agents_told,
     failed_programs_told,
     failures_not_remembered,
     keys_used_once,
     no_changes_for_broken_replies,
-    no_sql_of_arguments,
+    no_lost_updates,
+    pages_told,
     refused_changes_not_repeated,
     refused_changes_told,
     services_not_pressed,
@@ -126,7 +124,7 @@ def stopped_amid(*, ends: bool = False, later_s: float | None = None) -> Recordi
     run.add(entries.LeftBehind, "program", "serve", "bot.py:9 in look").ended()
     if later_s is not None:
         run.after(later_s).add(entries.ProgramEnded, 2, -9)
-    return run.prompt()
+    return run.prompt().after(1).prompt()
 
 
 def probed(text: str = "exit status 3", *, again: bool) -> Recording:
@@ -191,21 +189,6 @@ def refused_beside(text: str) -> Recording:
     return run.request([GO, *both, said("", "c"), returned("c", text)])
 
 
-def under_way(text: str, *, ends: bool = False) -> Recording:
-    """A change that a service has not answered when the model is told of it."""
-    run = asked().replied("", "a").add(entries.ServiceRequest, 1, BANK, "POST", "/b", "{}")
-    if ends:
-        run.add(entries.ServiceReply, 1, 200)
-    return sent(run, text)
-
-
-def told_beside() -> Recording:
-    """A second agent tells its model of a result beside the change of the first one."""
-    run = asked().replied("", "a").request([UserMessage("Look.")], system_prompt="Help.")
-    run.replied("", "b").add(entries.ServiceRequest, 1, BANK, "POST", "/b", "{}")
-    return run.request([UserMessage("Look."), said("", "b"), returned("b")], system_prompt="Help.")
-
-
 def keyed(*keys: str, body: str = "{}") -> Recording:
     run = asked().replied("", "a")
     for number, key in enumerate(keys, 1):
@@ -213,9 +196,45 @@ def keyed(*keys: str, body: str = "{}") -> Recording:
     return run
 
 
+def both_change(
+    body: str = '{"extras":["%s"]}', path: str = "", *, waits: bool = False, ends: bool = True
+) -> Recording:
+    """Two calls add an extra to what they have read; the second may read it after the first."""
+    run = asked().call("a", '{"n":7,"extra":"tv"}').call("b", '{"n":7,"extra":"sms"}').finish()
+    for number in (1, 2):
+        run.add(entries.ServiceRequest, number, BANK, "GET", "/lines/7")
+        run.add(entries.ServiceReply, number, 200, '{"extras":[],"price":2}')
+    run.add(entries.ServiceRequest, 3, BANK, "PUT", "/lines/7" + path, body.replace("%s", "tv"))
+    if ends:
+        run.add(entries.ServiceReply, 3, 200)
+    if waits:
+        run.add(entries.ServiceRequest, 4, BANK, "GET", "/lines/7")
+        run.add(entries.ServiceReply, 4, 200, '{"extras":["tv"]}')
+    given = body.replace("%s", "sms")
+    return run.add(entries.ServiceRequest, 5, BANK, "PUT", "/lines/7" + path, given)
+
+
 def addressed(path: str, text: str = "a/b?c=d#e") -> Recording:
     run = asked().call("a", f'{{"name": "{text}"}}').finish()
     return run.add(entries.ServiceRequest, 1, BANK, "GET", path)
+
+
+def listed(text: str, *pages: str, calls: str = "a", status: int = 200) -> Recording:
+    """A call for which a service has these pages of a list."""
+    run = asked().replied("", *calls)
+    for number, page in enumerate(pages, 1):
+        run.add(entries.ServiceRequest, number, BANK, "GET", f"/boats?page={number}")
+        run.add(entries.ServiceReply, number, status, page)
+    return run.request([GO, said("", *calls), *(returned(each, text) for each in calls)])
+
+
+FIRST, LAST = '{"boats": ["Ada", "Bo"], "more": true}', '{"boats": ["Cy"], "more": false}'
+
+
+def commanded(*args: str, key: str = "of", text: str = "lake 7") -> Recording:
+    run = asked().call("a", json.dumps({key: text})).finish()
+    given = args if args[1:] else ("/bin/sh", "-c", *args)
+    return run.add(entries.ProgramStarted, 1, given)
 
 
 def given_up(text: str, *, ends: bool = False) -> Recording:
@@ -228,11 +247,6 @@ def given_up(text: str, *, ends: bool = False) -> Recording:
 def ordered_once(*, finish: FinishReason = FinishReason.TOOL_CALLS) -> Recording:
     run = asked().call("a", "{}", "pay").finish(finish)
     return run.add(entries.ServiceRequest, 1, "https://b.example", "POST", "/b", "{}")
-
-
-def searched(title: str, text: str) -> Recording:
-    calls = AssistantMessage("", (ToolCall("a", "search", f'{{"title": "{title}"}}'),))
-    return asked().replied("", "a").request([GO, calls, returned("a", text)])
 
 
 def paying() -> Recording:
@@ -259,28 +273,6 @@ def cancelled() -> Recording:
     run.add(entries.ServiceRequest, 1, BANK, "POST", "/b").add(entries.ServiceReply, 1, 503)
     said_by_model = AssistantMessage("", (call,))
     return run.request([GO, said_by_model, returned("a", "Order 7 is cancelled.")])
-
-
-def delegated(
-    text: str, end: FinishReason | None, told: str, system: str = "You answer."
-) -> Recording:
-    """An agent that a tool asks about Oslo says `text`, and the model is told of it."""
-    call = ToolCall("a", "look", '{"at": "Oslo"}')
-    run = asked(system).call("a", call.arguments).finish(FinishReason.TOOL_CALLS)
-    run.request([UserMessage("Is Oslo well?")], system_prompt="You judge.", tools=()).text(text)
-    run = run.failed(503) if end is None else run.finish(end)
-    return run.request(
-        [GO, AssistantMessage("", (call,)), returned("a", told)], system_prompt=system
-    )
-
-
-def beside_a_worker() -> Recording:
-    """Two workers are asked at once, about the same; the second one fails."""
-    call = ToolCall("a", "look", '{"at": "Oslo"}')
-    run = asked().request([UserMessage("Is Oslo big?")], system_prompt="You judge.").failed(408)
-    run.add(entries.ToolCall, 1, "a", "look", call.arguments)
-    run.add(entries.Finish, 1, FinishReason.TOOL_CALLS, "")
-    return run.request([GO, AssistantMessage("", (call,)), returned("a", "It is allowed")])
 
 
 def answered(
@@ -349,6 +341,26 @@ def summed_twice(*asked_of: str, kept: str = "Then.", wish: str = "") -> Recordi
     return run.request([UserMessage(f"Before: {kept}"), GO])
 
 
+def retold(told: str, result: str = "seen") -> Recording:
+    """A conversation is told in one text for its summary."""
+    run = asked().replied("", "a").request([*CALLED, returned("a", result)])
+    run.replied("", "b").request([UserMessage(told)], tools=[]).replied("In short.")
+    return run.request([UserMessage("Before: In short.")])
+
+
+def summed_in_vain(begins: str = "Before: ") -> Recording:
+    """The second summary fails, and the words before the first one stand before others."""
+    run = asked().replied("", "a").request(SUMMED[:3]).replied("", "b")
+    run.request(SUMMED, tools=[]).replied("At first.")
+    run.request([UserMessage("Before: At first."), GO]).replied("", "c")
+    history = [UserMessage("Before: At first."), GO]
+    for call_id in "cd":
+        history += [said("", call_id), returned(call_id)]
+        run.request(list(history)).replied("", "d")
+    run.request([*history, GO], tools=[]).failed()
+    return run.request([UserMessage(f"{begins}not available"), GO])
+
+
 def windowed(words: str) -> Recording:
     """The oldest messages go, and a model has said `words` about the newest one alone."""
     yes = AssistantMessage("Yes.")
@@ -400,9 +412,6 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (refused_changes_told, answered((403, "", "done")), "refused with 403"),
     (refused_changes_told, answered((404, "", "Booked.")), "refused with 404"),
     (refused_changes_told, answered((401, "", "ok"), (201, "", "ok"), given="[{0}]"), "with 401"),
-    (failed_agents_told, delegated("It is allowed", FinishReason.LENGTH, "It is allowed"),
-     "call 'a', and the reply to request 2, of the agent that it called, ended with length"),
-    (failed_agents_told, delegated("", None, "allowed"), "of the agent that it called, failed"),
     (failed_programs_told, cancelled(), "request 2 has 'Order 7 is cancelled.', and its last"),
     (sent_result_matches_tool_result, sent(looked("seen by all of us"), "seen by"),
      "is cut to 'seen by'"),
@@ -415,30 +424,38 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (slow_programs_ended, stopped_amid(later_s=60), "and the user has stopped it"),
     (slow_programs_ended, stopped_amid(),
      "the program pytest -q goes on at the end of the run, and the user has stopped it"),
-    (changes_ended_before_their_answers, under_way("It failed."),
-     "is under way, and request 2 tells the model of the result 'it failed.'"),
     (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
     (failures_not_remembered, broken(again=False), "'Error: full', and nothing has run"),
     (failures_not_remembered, down("Error: down", again=False),
      "'Error: down', and nothing has run"),
     (summaries_lose_nothing, folded("Sum up: Two."), "and its summary lack 'One.'"),
+    (no_lost_updates, both_change(),
+     "PUT https://b.example/lines/7 writes what was read before request 3 changed it"),
+    (no_lost_updates, both_change(path="/extras"), "/lines/7/extras writes what was read"),
+    (no_lost_updates, both_change('{"extra":"%s"}', ends=False), "is sent while request 3 for"),
     (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
-    (arguments_quoted_in_paths, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
-    (arguments_quoted_in_paths, addressed("/users/a/b%3Fc%3Dd%23e"), "of call 'a' as it is"),
+    (pages_told, listed("['Cy']", FIRST, LAST), "has \"['Cy']\": a page of /boats is missing"),
+    (pages_told, listed("Ada, Bo", FIRST, LAST), "a page of /boats is missing"),
+    (pages_told, listed("Ada, Bo", FIRST), "a page of /boats is missing"),
+    (refused_changes_told, answered((409, "", "Booked.")), "refused with 409"),
+    (summaries_lose_nothing, retold("Sum up: Go."), "request 4 and its summary lack 'seen'"),
+    (arguments_quoted, commanded("measure lake 7"), "-c 'measure lake 7' has the text 'lake 7' of"),
+    (arguments_quoted, commanded("measure it's", text="it's"), "of call 'a' as it is"),
+    (arguments_quoted, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
+    (arguments_quoted, addressed("/users/a/b%3Fc%3Dd%23e"), "of call 'a' as it is"),
     (summaries_lose_nothing, windowed("No."), "request 3 and its summary lack 'Go.'"),
     (summaries_lose_nothing, summed_twice("Go.", "Sum up."), "and its summary lack 'At first.'"),
     (summaries_lose_nothing, summed_twice("At first.", wish="Rather two."), "lack 'Rather two.'"),
+    (no_failure_in_place_of_the_history, summed_in_vain(), "has 'Before: not available' for its"),
     (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(words=""), "nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(cut="In sh"), "nothing of its history"),
     (changes_committed, asked().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3"),
      "1 changed rows of a database are left without a commit at b.py:3"),
-    (coroutines_awaited, asked().add(entries.LeftBehind, "coroutine", "Bot.log", "b.py:3"),
-     "Bot.log is called at b.py:3 without `await`, so it does not run"),
-    (no_sql_of_arguments, searched("it's", 'near "s": syntax error'), "for 'search' with"),
     (slow_programs_ended, given_up("It timed out."),
      "the program pytest -q goes on at the end of the run, and the model is told 'It timed out.'"),
     (no_arguments_invented, ordered("{}", '{"sum":1}'), "the call has no 'sum'"),
+    (no_arguments_invented, ordered('{"to": ["x"', "{}"), "runs, and the call has '{\"to\": ["),
     (no_arguments_invented, ordered('{"to":', '{"sum":1}'), "the call has no 'sum'"),
     (prompt_and_tools_kept,
      asked("Be kind.").replied("", "a").request([*CALLED, returned("a")]),
@@ -506,11 +523,6 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failed_programs_told, lost().request([GO, said("", "a", "b"), returned("a"), returned("b")])),
     (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed\nexit status 3")),
     (failed_programs_told, sent(printed("1 failed\n", 1), "1 failed\n")),
-    (failed_agents_told, delegated("It is allowed", FinishReason.STOP, "It is allowed")),
-    (failed_agents_told, delegated("It is", FinishReason.LENGTH, "Error: it was cut off")),
-    (failed_agents_told, delegated("", None, "Is Oslo well?")),
-    (failed_agents_told, beside_a_worker()),
-    (failed_agents_told, delegated("", None, "allowed", "You judge.")),
     (refused_changes_not_repeated, booked(404, keys=("k", "l"))),
     (sent_result_matches_tool_result, sent(looked("seen"), "I have seen it")),
     (services_not_pressed, pressed(0, 0)),
@@ -522,9 +534,6 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (slow_programs_ended, stopped_amid(ends=True)),
     (slow_programs_ended, stopped_amid(later_s=0)),
     (services_not_pressed, pressed(0, 0, 0, calls=("a", "b"), waits=True)),
-    (changes_ended_before_their_answers, under_way("It is done.", ends=True)),
-    (changes_ended_before_their_answers, told_beside()),
-    (changes_ended_before_their_answers, under_way("It took too long: it timed out.")),
     (failures_not_remembered, probed(again=True)),
     (failures_not_remembered, broken(again=True)),
     (failures_not_remembered, unfit()),
@@ -540,17 +549,36 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failures_not_remembered, sent(printed("", 3), "exit status 3").replied("", "b")
      .request([said("", "a"), returned("a", "exit status 3")])),
     (failures_not_remembered, refused_beside("Error: '' is no valid name")),
+    (no_lost_updates, both_change(waits=True)),
+    (no_lost_updates, both_change(body='{"extra":"%s"}')),
+    (no_lost_updates, both_change(body='{"price":"%s"}')),
+    (no_lost_updates, both_change('{"extra":"tv"}', ends=False)),
     (keys_used_once, keyed("k", "l")),
     (keys_used_once, keyed("", "")),
     (keys_used_once, keyed("k", "k", body="")),
-    (arguments_quoted_in_paths, addressed("/users/a%2Fb%3Fc=d%23e")),
-    (arguments_quoted_in_paths, addressed("/fetch?url=http://x/y?z", "http://x/y?z")),
+    (summaries_lose_nothing, retold("Sum up: Go. seen")),
+    (summaries_lose_nothing, retold("Sum up: Go.", result="seen " * 50)),
+    (pages_told, listed("Ada, Bo, Cy", FIRST, LAST)),
+    (pages_told, listed("Ada, Bo; there are more", FIRST)),
+    (pages_told, listed("Ada, Bo", FIRST, FIRST)),
+    (pages_told, listed("Ada, Bo, Cy", FIRST.replace("true", "2"), '{"boats": ["Cy"]}')),
+    (pages_told, listed("Ada, Bo", FIRST.replace("true", "false"))),
+    (pages_told, listed("Ada, Bo", '{"boats": ["Ada", "Bo"]}', '{"boats": ["Cy"]}')),
+    (pages_told, listed("Error: status 500", FIRST, "", status=500)),
+    (pages_told, listed("Ada", FIRST, LAST, calls="ab")),
+    (pages_told, listed("Cy", '{"boats": [], "more": true}', LAST)),
+    (pages_told, listed("Ada and Cy", FIRST, FIRST, LAST)),
+    (arguments_quoted, commanded("measure ''", text="")),
+    (arguments_quoted, commanded("measure 'lake 7'")),
+    (arguments_quoted, commanded('measure --of="lake 7"')),
+    (arguments_quoted, commanded("cd lakes && measure lake 7", key="command")),
+    (arguments_quoted, commanded("measure", "lake 7")),
+    (arguments_quoted, addressed("/users/a%2Fb%3Fc=d%23e")),
+    (arguments_quoted, addressed("/fetch?url=http://x/y?z", "http://x/y?z")),
     (services_not_pressed, pressed(9, retry_after="soon")),
     (services_not_pressed, pressed(9, retry_after="90")),
     (services_not_pressed, pressed(1, retry_after="Thu, 01 Jan 2026 00:00:09 GMT")),
     (changes_committed, asked().add(entries.LeftBehind, "task", "t", "b.py:3")),
-    (no_sql_of_arguments, searched("its", 'near "its": syntax error')),
-    (no_sql_of_arguments, searched("it's", "no such title")),
     (refused_changes_not_repeated, pressed(1, calls=("a", "b"), status=422, method="POST")),
     (slow_programs_ended, given_up("It runs in the background.")),
     (slow_programs_ended, given_up("It timed out.", ends=True)),
@@ -558,6 +586,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (refused_changes_not_repeated, booked(404, "GET")),
     (no_arguments_invented, ordered('{"sum":"1"}', '{"sum":1}')),
     (no_arguments_invented, ordered('{"sum":1', '{"sum":1}')),
+    (no_arguments_invented, ordered("{", "{}")),
     (prompt_and_tools_kept,
      asked("Be kind.").replied("", "a").request([*CALLED, returned("a")], tools=[])),
     (prompt_and_tools_kept,
@@ -565,6 +594,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
          [*CALLED, returned("a")], system_prompt="Be kind.")),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: x"), GO], words="x")),
     (no_failure_in_place_of_the_history, summed(SUMMED[:5], fails=True)),
+    (no_failure_in_place_of_the_history, summed_in_vain("Of the older messages: ")),
     (summaries_lose_nothing, summed_twice("Before: At first.", "Sum up.")),
     (summaries_lose_nothing, summed_twice("Sum up.", kept="At first. Then.")),
     (summaries_lose_nothing, windowed("Yes.")),
@@ -603,21 +633,18 @@ def test_a_remembered_result_of_an_own_tool_is_one_for_the_arguments(
     assert len(run.found(no_result_of_other_arguments)) == times
 
 
+def test_a_service_with_versions_refuses_a_lost_update() -> None:
+    assert both_change().found(no_lost_updates, Subject(source="headers")) != []
+    assert both_change().found(no_lost_updates, Subject(source="If-Match")) == []
+
+
+def test_a_framework_makes_the_changes_of_a_reply_at_once() -> None:
+    for source, finds in ("import openai", 1), ("import pydantic_ai", 0):
+        run = both_change('{"extra":"%s"}', ends=False)
+        assert len(run.found(no_lost_updates, Subject(source=source))) == finds
+
+
 PAYS = Subject(mutating=frozenset({"pay"}))
-
-
-@pytest.mark.parametrize(
-    ("dump", "finds"),
-    [("Is Oslo well?", 1), ("Sum up: Go. Is Oslo well? Done.", 0), ('Is Oslo? "look"', 0)],
-)
-def test_a_summary_beside_a_call_is_no_agent_that_the_call_asks(dump: str, finds: int) -> None:
-    run = Recording().prompt().request([GO]).replied("Done.").ended().prompt("Is Oslo?")
-    old: list[Message] = [GO, said("Done."), UserMessage("Is Oslo?")]
-    run.request(old).call("a", '{"at": "Oslo"}').finish()
-    run.request([UserMessage(dump)], system_prompt="Sum up.").text("It is")
-    run.finish(FinishReason.LENGTH)
-    run.request([*old, said("", "a", arguments='{"at": "Oslo"}'), returned("a", "It is")])
-    assert len(run.found(failed_agents_told)) == finds
 
 
 def test_a_tool_that_changes_the_world_sends_nothing_for_a_reply_that_was_cut_off() -> None:
@@ -710,6 +737,12 @@ def paid(
     return run.request([GO, said("", "a"), returned("a", result)])
 
 
+def printing(result: str, status: int) -> Recording:
+    run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("lp", "-d", "laser"))
+    run.add(entries.ProgramEnded, 1, status)
+    return run.request([*CALLED, returned("a", result)])
+
+
 def has_run(result: str, *, stops: bool = True, is_error: bool = False) -> Recording:
     run = asked().call("a").finish(FinishReason.TOOL_CALLS)
     run.started("a").result("a", "paid 17", is_error=is_error)
@@ -780,13 +813,19 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
         (has_run("This call was never run."), 1),
         (paid("Not paid: the bank is not there. You may try again.", end="lost"), 1),
         (paid("Not confirmed: it may have been paid.", end="lost"), 0),
+        (paid("Error: nothing was paid: no answer.", end="timed-out"), 1),
+        (paid("Error: it was not paid.", end="timed-out"), 1),
+        (paid("Error: the answer was not received.", end="timed-out"), 0),
+        (printing("Error: nothing was printed", -9), 1),
+        (printing("Error: nothing was printed", 1), 0),
+        (printing("Error: it took too long", -9), 0),
         (has_run("paid 17"), 0),
         (has_run("This call was never run.", stops=False), 1),
         (has_run("This call was not executed.", is_error=True), 0),
     ],
 )
 def test_a_change_that_may_have_been_made_is_not_denied(run: Recording, finds: int) -> None:
-    found = run.found(changes_not_denied, Subject(mutating=frozenset({"look", "pay"})))
+    found = run.found(changes_not_denied, Subject(mutating=frozenset({"look", "pay", "lp"})))
     assert len(found) == finds
     assert all("for call 'a', and " in each for each in found)
     assert not run.found(changes_not_denied, Subject(mutating=frozenset({"other"})))

@@ -181,6 +181,8 @@ def bought(question: str, answer: str, *, first: str = A, second: str = B) -> Re
         (bought("Look at a.txt.", "yes"), 0),
         (bought("Look at a.txt and b.txt?", "y"), 0),
         (bought("May I look?", "y"), 0),
+        (bought("Pay b1?", "y", first='{"id": "b1"}', second='{"id": "other b1"}'), 1),
+        (bought("Pay b1?", "y", first='{"id": "b1"}', second='{"id": "b"}'), 1),
         (bought("At a.txt?", "y", second='{"path": "b.txt", "depth": 9}'), 1),
         (bought("At a.txt?", "y", first='{"path": "a.txt", "depth": 9}', second=B), 1),
         (bought("At a.txt?", "y", first='{"path": "a.txt", "depth": 9}',

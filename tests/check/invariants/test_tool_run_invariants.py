@@ -21,6 +21,7 @@ from simloop.check.invariants.outside import (
 )
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import (
+    asked_for,
     changes_made_once,
     no_result_of_other_arguments,
     no_tool_cancelled_by_another,
@@ -279,25 +280,6 @@ def asks(seconds: float, *, calls: bool = True) -> Recording:
     return run.add(entries.ServiceReply, 1, 200)
 
 
-def shop() -> Subject:
-    return Subject(mutating={"https://shop.example"})
-
-
-def changing(
-    arguments: str, method: str = "POST", calls: str = "a", *, beside: bool = False
-) -> Recording:
-    """A run with a request to a service for calls of an untraced tool."""
-    schema = b'{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}'
-    run = Recording().prompt()
-    run = (run.request([UserMessage("Other.")]) if beside else run).request([GO])
-    spec = (ToolSpec("look", "", Raw(schema)),)
-    run.entries[-1] = structs.replace(run.entries[-1], tools=spec)
-    for call_id in calls:
-        run.call(call_id, arguments)
-    run.finish(FinishReason.TOOL_CALLS)
-    return run.add(entries.ServiceRequest, 1, "https://shop.example", method, "/a")
-
-
 class Sends(Recording):
     """A recording with requests to a service."""
 
@@ -327,7 +309,7 @@ def both(a: str = "rain", b: str = "snow") -> Recording:
 
 def fitting(
     arguments: str, call_id: str = "a", ran: str = "", *, result: str = "seen",
-    is_error: bool = False,
+    is_error: bool = False, asks: bool = False,
 ) -> Recording:  # fmt: skip
     """A run of the tool `look`, whose schema has the number `depth` and the text `of`."""
     depth = b'{"depth":{"type":"integer"},"of":{"type":"string"}},"additionalProperties":false}'
@@ -337,6 +319,8 @@ def fitting(
     run.entries[-1] = structs.replace(run.entries[-1], tools=(spec,))
     run.call("a", arguments).finish(FinishReason.TOOL_CALLS)
     run = run.started(call_id, ran or arguments)
+    if asks:
+        run.add(entries.ServiceRequest, 1, OTHER, "GET", "/a")
     return run.result(call_id, result, is_error=is_error)
 
 
@@ -347,6 +331,10 @@ def beside_another_agent() -> Recording:
 
 
 BOUND = Subject(tool_timeout=20 * 10**9)
+
+
+def in_module(source: str) -> Subject:
+    return Subject(tool_timeout=20 * 10**9, source=source)
 
 
 def broken_off(seconds: float, result: str = "Error: it took too long") -> Recording:
@@ -374,8 +362,6 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
      Subject(mutating={"https://shop.example/pay"}), "sent again as request 2 to a service"),
     (tools_broken_off_in_time, asks(31), BOUND,
      "the request GET https://shop.example/a takes 31.000s, and the agent declares"),
-    (tool_arguments_fit_the_schema, changing('{"n":"seventeen"}'), shop(),
-     "POST https://shop.example/a is sent, and the schema of 'look' does not allow"),
     (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2), PAYS,
      "POST https://shop.example/pay is sent again as request 2 to a service"),
     (uncertain_changes_not_repeated,
@@ -399,6 +385,8 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (tools_broken_off_in_time,
      asked("a").started("a").after(40).request([GO, said("", "a"), returned("a", "Error: late")]),
      BOUND, "takes 40.000s"),
+    (tools_broken_off_in_time, asked("a").started("a").after(45).result("a"), in_module("async"),
+     "takes 45.000s"),
     (tools_broken_off_in_time, broken_off(12), BOUND,
      "with {} is broken off after 12.000s and not 20.000s: 'Error: it took too long'"),
     (tools_broken_off_in_time, of_tests(3_600), BOUND, "the program pytest -q takes 3600.000s"),
@@ -412,8 +400,6 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
      Subject(), "request 2 answers call 'b' with the result of call 'a'"),
     (results_not_crossed, both().ended().prompt("More.").request([*CROSSED, UserMessage("More.")]),
      Subject(), "request 2 answers call 'b' with the result of call 'a': 'rain'"),
-    (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject(),
-     "the schema in request 1"),
     (tool_arguments_fit_the_schema, fitting('{"depth":"3"}'), Subject(), "does not allow these"),
     (tool_arguments_fit_the_schema, fitting('{"depth":3,"x":1}'), Subject(), "not allow these"),
     (tool_arguments_fit_the_schema, fitting('{"depth":3,"of":[]}'), Subject(), "not allow these"),
@@ -445,12 +431,6 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (tools_broken_off_in_time, broken_off(19.5), BOUND),
     (tools_broken_off_in_time, broken_off(12, "Error: the other call has failed"), BOUND),
     (tools_broken_off_in_time, asks(99, calls=False), BOUND),
-    (tool_arguments_fit_the_schema, changing('{"n":17,"other":1}'), shop()),
-    (tool_arguments_fit_the_schema, changing("{}"), shop()),
-    (tool_arguments_fit_the_schema, changing('{"n":"17"}', "GET"), shop()),
-    (tool_arguments_fit_the_schema, changing('{"n":"17"}', calls="ab"), shop()),
-    (tool_arguments_fit_the_schema, changing('{"n":"seventeen"}', beside=True), shop()),
-    (tool_arguments_fit_the_schema, changing('{"n":"17"}'), Subject(mutating={"look"})),
     (changes_made_once, inner("{}", "{}").request([GO, said("", "a"), returned("a")],
      tools=["order"]).call("c", name="order").started("own-3"), PAYS),
     (changes_made_once,
@@ -500,7 +480,12 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (tool_arguments_fit_the_schema, fitting('{"depth":3}'), Subject()),
     (tool_arguments_fit_the_schema,
      fitting('{"depth":3}', ran='{"depth":3,"session":"s"}'), Subject()),
+    (tools_broken_off_in_time, asked("a").started("a").after(45).result("a"), in_module("def")),
     (tool_arguments_fit_the_schema, fitting("[]"), Subject()),
+    (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject()),
+    (tool_arguments_fit_the_schema, fitting('{"of":[]}', asks=True), Subject()),
+    (tool_arguments_fit_the_schema, fitting('{"of":[]}', result="Sold: none"), Subject()),
+    (tool_arguments_fit_the_schema, fitting('{"depth":3,"of":7}'), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"of":[]}', is_error=True), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"of":[]}', result="Not found."), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}', "own-1"), Subject()),
@@ -539,7 +524,7 @@ def test_a_tool_that_has_failed_by_its_own_words_may_run_again(text: str, finds:
     assert len(run.found(no_tools_run_again_after_a_restart)) == finds
 
 
-def looked_up(day: str, text: str, *, asks: bool) -> Recording:
+def looked_up(day: str, text: str, *, asks: bool, first: str = "Monday: rain") -> Recording:
     """A service tells of Monday; then the model asks for another day."""
     calls = [
         ToolCall(name, "look", f'{{"day": "{d}"}}') for name, d in (("a", "Monday"), ("b", day))
@@ -547,7 +532,7 @@ def looked_up(day: str, text: str, *, asks: bool) -> Recording:
     run = Recording().prompt().request([GO]).call("a", calls[0].arguments).finish()
     run.add(entries.ServiceRequest, 1, OTHER, "GET", "/days?day=Monday")
     run.add(entries.ServiceReply, 1, 200, "Monday: rain")
-    before: list[Message] = [GO, AssistantMessage("", (calls[0],)), returned("a", "Monday: rain")]
+    before: list[Message] = [GO, AssistantMessage("", (calls[0],)), returned("a", first)]
     run.request(before).call("b", calls[1].arguments).finish()
     if asks:
         run.add(entries.ServiceRequest, 2, OTHER, "GET", f"/days?day={day}")
@@ -561,6 +546,7 @@ def looked_up(day: str, text: str, *, asks: bool) -> Recording:
         (looked_up("Tuesday", "Monday: rain", asks=True), 0),
         (looked_up("Monday", "Monday: rain", asks=False), 0),
         (looked_up("Tuesday", "Tuesday: rain", asks=False), 0),
+        (looked_up("Tuesday", "Error: Monday", first="Error: Monday", asks=False), 0),
     ],
 )
 def test_what_a_service_has_sent_is_no_result_of_other_arguments(
@@ -581,6 +567,48 @@ def test_a_result_that_is_told_again_is_no_result_of_other_arguments() -> None:
     results = returned("a", "Monday: rain"), returned("b", "Monday: rain")
     run.request([UserMessage("Shorter."), first, results[0], second, results[1]])
     assert run.found(no_result_of_other_arguments) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "body", "found"),
+    [
+        ('{"id": "b1", "seats": 2}', '{"id": "b1"}', '{"seats": 32}', ""),  # it may be for both
+        ('{"id": "b1", "seats": 2}', '{"id": "b2"}', '{"seats": 32}', "a"),
+        ('{"id": "b1"}', '{"id": "other b1"}', "", "a"),
+        ('{"id": 1}', '{"id": 2}', "[1]", "a"),
+        ('{"id": 1}', '{"id": 2}', "[3]", ""),
+        ('{"id": 1}', "{}", "[1]", ""),  # one without words fits all
+        ('{"id": 1}', "", "[3]", "a"),  # the only one
+    ],
+)
+def test_a_request_is_for_the_call_whose_words_it_has(
+    first: str, second: str, body: str, found: str
+) -> None:
+    subject, run = Subject(), Recording().prompt().request([GO]).call("a", first)
+    run = run.call("b", second) if second else run
+    for entry in run.finish(FinishReason.TOOL_CALLS).entries:
+        subject.read(entry)
+    assert asked_for(subject, entries.ServiceRequest(0, 0, 1, OTHER, "PUT", "/b1", body)) == found
+
+
+def test_a_program_is_for_the_call_whose_tool_runs() -> None:
+    subject, run = Subject(), Recording().prompt().request([GO]).replied("", "a", "b")
+    for entry in run.started("b").entries:
+        subject.read(entry)
+    assert asked_for(subject, entries.ProgramStarted(0, 0, 1, ("lp",))) == "b"
+
+
+def test_a_later_reply_of_a_service_does_not_hide_that_the_first_one_is_told() -> None:
+    run = Recording().prompt().request([GO])
+    for call_id, arguments in CALLS_BOTH:
+        run.call(call_id, arguments)
+    run.finish(FinishReason.TOOL_CALLS)
+    for number, (at, body) in enumerate((("Oslo", "away"), ("Oslo", "[]"), ("other+Oslo", "away"))):
+        run.add(entries.ServiceRequest, number, OTHER, "GET", f"/days?at={at}&day=2")
+        run.add(entries.ServiceReply, number, 404, body)
+    calls = AssistantMessage("", tuple(ToolCall(one, "look", each) for one, each in CALLS_BOTH))
+    run.request([GO, calls, returned("a", "It is away"), returned("b", "It is away")])
+    assert run.found(results_not_crossed) == []
 
 
 CALLS_BOTH = [("a", '{"at": "Oslo", "day": 2}'), ("b", '{"at": "other Oslo", "day": 2}')]

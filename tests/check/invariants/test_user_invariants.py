@@ -80,6 +80,23 @@ BAD: list[tuple[Invariant, Recording, str]] = [
 ]  # fmt: skip
 
 
+def long_prompt(*kept: Message) -> Recording:
+    """A prompt with ten calls, and a further one."""
+    history = list[Message]([GO, YES, NEXT])
+    run = asked().replied("Yes.").ended(text="Yes.").prompt("Next.").request(history)
+    for number in range(10):
+        history += [said("", f"c{number}"), returned(f"c{number}")]
+        run.replied("", f"c{number}").request(history)
+    run.replied("All is done.").ended(text="All is done.").prompt("Last.")
+    return run.request([*kept, LAST]).replied("Yes.").ended()
+
+
+def test_a_long_prompt_is_not_forgotten_as_a_whole() -> None:
+    (found,) = long_prompt().found(conversation_kept_between_prompts, Subject(is_instance=True))
+    assert "request 13 goes on" in found or "has nothing of the conversation" in found
+    assert not kept(long_prompt(said("All is done.")))
+
+
 def talked(*kept: Message, outcome: Outcome = Outcome.COMPLETED) -> Recording:
     """Three prompts, and the messages of the user in the request for the last one."""
     run = asked().replied("Yes.").ended().prompt("Next.").request([GO, YES, NEXT])
