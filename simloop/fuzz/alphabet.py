@@ -341,6 +341,7 @@ class Abilities(NamedTuple):
     tools: CalledTools = FIXED  # those that the model calls
     breaches: bool = True  # the provider may break the contract of its API
     bounds_streams: bool = False  # a stalled reply ends, as the client of a provider bounds it
+    asks_openai: bool = True
 
     @property
     def summarises(self) -> bool:
@@ -355,6 +356,7 @@ class Abilities(NamedTuple):
             return cls(
                 frozenset(loop.unsupported), has_engine=False,
                 bounds_streams=not _takes_world(loop.declares),
+                asks_openai="openai" in loop.source or "anthropic" not in loop.source,
                 ends=max(limits.max_steps, limits.max_error_count) < inf,
                 limits=loop.declared_limits and limits.or_usual,
             )  # fmt: skip

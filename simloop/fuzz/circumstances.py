@@ -5,14 +5,17 @@ real provider rarely does that.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, product, zip_longest
+from itertools import chain, cycle, islice, product, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from simloop.check.invariants.agents import OUTPUT_TOOL
+from simloop.check.invariants.outside import PAGED
 from simloop.fuzz.alphabet import ANSWER_FAULTS, NO_WIRE, Abilities, with_answer
 from simloop.fuzz.offers import AskedObject, Offer
 from simloop.kernel.limits import Limits
@@ -37,6 +40,7 @@ _OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
 _REPLIES, _PEOPLE, _CALLS = _DATA["replies"], _DATA["people"], _DATA["calls"]
 FURTHER, _LAST = "And then?", "And at last?"
 _STORM, _MOST_STEPS = 16, 40
+_IDS = re.compile(r'"((?!\d{4}-)[\w-]*\d[\w-]*)"(?!:)')
 _CHANGING = ("post", "put", "patch", "delete")
 _SLOW_MS, _LEAST_SLOW = 40_000, 8  # the time until a reply of which an agent is patient
 
@@ -114,8 +118,9 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
 
     kinds = (
         _failures(abilities), _cuts(offer), _calls(offer, abilities), _tools(base, offer),
-        _user(base, offer), _answers(offer), _later(base, offer, abilities), _people(offer),
-        _services(base, offer), _others(base, offer), _limits(offer, abilities.limits),
+        _user(base, offer, abilities.limits), _answers(offer),
+        _later(base, offer, abilities), _people(offer),
+        _services(base, offer), _others(base, offer, abilities), _limits(offer, abilities.limits),
     )  # fmt: skip
     ordered = [sorted(filter(can_come, kind), key=_rank) for kind in kinds]
     return [each for turn in zip_longest(*ordered) for each in turn if each is not None]
@@ -129,12 +134,12 @@ def _rank(each: Circumstance) -> int:
 # ---------------------------------------------------------------- the model
 
 
-def _failures(abilities: Abilities | None = None) -> Iterator[Circumstance]:
+def _failures(abilities: Abilities) -> Iterator[Circumstance]:
     """Yield what fails a request. The APIs of providers ask for waits in seconds, and not by dates.
 
     An agent without an SDK is to know dates as well.
     """
-    is_by_sdk = abilities is not None and abilities.bounds_streams
+    is_by_sdk = abilities.bounds_streams
     failed = Reply(http=Http(status=500))
     for reply in (failed, Reply(lost="before-headers"), _repeat(failed, 3)):  # all tries of an SDK
         yield Circumstance(f"{reply}, and the call before it again", _repeated(reply))
@@ -160,7 +165,8 @@ def _failures(abilities: Abilities | None = None) -> Iterator[Circumstance]:
         # A body of two statuses misleads by the first of them: a quota that looks like a rate.
         for status in dict.fromkeys((body.statuses[0], body.statuses[-1])):
             keys = {"http": {"status": status, **body.keys}}
-            yield Circumstance(f"http {status} {body.keys}", _inserted(keys))
+            is_breach = body.is_of_openai and not abilities.asks_openai
+            yield Circumstance(f"http {status} {body.keys}", _inserted(keys), is_breach)
 
 
 def _repeated(reply: Reply) -> Callable[[WorldDraft, int], None]:
@@ -279,9 +285,10 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         yield Circumstance(f"ids {ids}", _inserted({"call": several, "ids": ids}), is_breach=True)
     for tool in offer.first:
         arguments = offer.tools[tool]
-        chosen = [("broken", each) for each in arguments.broken[:6]]
+        chosen: list[tuple[str, Any]] = [("broken", each) for each in arguments.broken[:6]]
         # The last of many has a further key, which no schema forbids.
         chosen += [("edge", each) for each in (*arguments.edges[:7], *arguments.edges[7:][-1:])]
+        chosen += [("half", json.dumps(arguments.plain)[:-2])]
         for number, (what, each) in enumerate(chosen):
             yield Circumstance(f"{what} {number} of {tool}", _inserted({"call": {tool: each}}))
     for tool in offer.first:  # what one of them has read, another may change
@@ -429,7 +436,7 @@ def _answering(name: str, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int]
     return act
 
 
-def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
+def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     yield Circumstance("a further prompt", _further)
     for nth, phase in product((1, 2), _PHASES):
         yield Circumstance(f"abort after {phase} {nth}", _stopped(after=phase, nth=nth))
@@ -450,8 +457,8 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     if offer.course:
         for end in ("refusal", "stop"):
             yield Circumstance(f"a {end} after the calls", partial(_after_calls, end))
-        yield Circumstance("each call of the course twice", partial(_twice, "{}"))
-        yield Circumstance("two things in each call of the course", partial(_twice, "other {}"))
+        yield Circumstance("each call of the course twice", partial(_twice, str))
+        yield Circumstance("two things in each call of the course", partial(_twice, _changed_texts))
         yield Circumstance("each call of the course, then for another thing", _one_by_one)
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
     halt = _both(_in_second(), _stopped(after="request", nth=2))
@@ -466,6 +473,11 @@ def _user(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         yield Circumstance(f"a long conversation{what}", _long(summary))
         yield Circumstance(f"many prompts{what}", _many(summary))
     yield Circumstance("more prompts than most agents keep", _many(_WHOLE, 40))
+    steps = min(11, limits.max_steps - 1 if limits else 11)
+    yield Circumstance("a long prompt, and further ones", partial(_steps, steps))
+    for times in (1, 3):  # all tries of an SDK
+        fails = _many(_WHOLE, each_begins=[Reply(http=Http(status=500), times=times)])
+        yield Circumstance(f"many prompts, each with {times} failures at first", fails)
     slow, stop = {**_WHOLE, "pace": {"first_part": "40s"}}, _stopped(at="20s")
     for what, act in (("a long conversation", _long(slow)), ("many prompts", _many(slow))):
         yield Circumstance(f"{what}, stopped in a summary", _both(act, stop))
@@ -490,9 +502,10 @@ def _again(draft: WorldDraft, _: int) -> None:
 
 
 def _all_again(draft: WorldDraft, _: int) -> None:
-    """Let the model do in a second run what it has done in the first one."""
+    """Let the model do again what it has done, some minutes later."""
     draft.replies += [draft.reply(len(draft.replies)), *map(draft.reply, range(len(draft.replies)))]
-    draft.keys["then"] = _then(draft, "Do it again.")
+    given = draft.get("then")
+    draft.keys["then"] = [*given, Then(say="Do it again.", after="5m"), *given]
 
 
 def _both(*acts: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], object]:
@@ -522,6 +535,15 @@ def _then(draft: WorldDraft, *further: str | Then) -> list[Any]:
 def _a_minute_later(draft: WorldDraft, _: int) -> None:
     """Prompt again when all that a stop has left running has ended."""
     draft.keys["then"] = _then(draft, Then(say=FURTHER, after="1m"))
+
+
+def _steps(times: int, draft: WorldDraft, _: int) -> None:
+    """Answer once, then make the calls of the course so often, and ask twice more."""
+    end = draft.reply(len(draft.replies))
+    made = [draft.reply(n) for n, each in enumerate(draft.replies) if each.call]
+    calling = [each for each in made if OUTPUT_TOOL not in dict(calls_of(each.call))]
+    draft.replies = [end, *islice(cycle(calling), times), end]
+    draft.keys["then"] = [*_then(draft, FURTHER), _LAST]
 
 
 def _in_second(**keys: Any) -> Callable[[WorldDraft, int], None]:
@@ -561,6 +583,7 @@ def _long(
 
 def _many(
     keys: Mapping[str, Any], prompts: int = 12, broken: Sequence[Mapping[str, Any]] = (),
+    *, each_begins: Sequence[Reply] = (),
 ) -> Callable[[WorldDraft, int], None]:  # fmt: skip
     """Prompt so often that an agent that keeps the newest messages drops others, of any kind.
 
@@ -571,7 +594,7 @@ def _many(
         end = draft.reply(len(draft.replies))
         for number in range(prompts if draft.offer.first else 0):
             calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
-            draft.replies += [*[Reply(call=calls)] * (number.bit_count() % 3), end]
+            draft.replies += [*each_begins, *[Reply(call=calls)] * (number.bit_count() % 3), end]
         _summed(draft, keys, "Prompt 2.", broken)
         numbers = range(2, prompts + 2)  # no more in a minute than a limit for users allows
         more = [Then(say=f"Prompt {number}.", after="19s") for number in numbers]
@@ -591,7 +614,8 @@ def _summed(
         is_whole = keys.keys() == {"say"}
         first = [Reply(when=When(tools=[]), say="At first.", times=1)] if is_whole else []
         draft.rules += [*first, Reply(when=When(tools=[]), **keys, times="always")]
-    draft.rules[:0] = [Reply(**each, when=When(tools=[]), times=1) for each in broken]
+    some = broken if draft.offer.answers or not broken else [*broken, keys, *broken]
+    draft.rules[:0] = [Reply(**each, when=When(tools=[]), times=1) for each in some]
     draft.keys["summaries"] = [Reply(**keys, times="always")]
     if keys.keys() != {"say"}:
         when = {"conversation": {"contains": early}} if "pace" in keys else None
@@ -611,33 +635,45 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
     return act
 
 
-def _twice(form: str, draft: WorldDraft, _: int) -> None:
-    """Make each call twice at once, the second time with texts of this form."""
+def _twice(other: Callable[[str], Any], draft: WorldDraft, _: int) -> None:
+    """Make each call twice at once, the second time with other arguments."""
     for n, reply in enumerate(draft.replies):
-        made = [(name, (text, _changed_texts(text, form))) for name, text in calls_of(reply.call)]
+        made = [(name, (text, other(text))) for name, text in calls_of(reply.call)]
         calls = [{name: each} for name, both in made for each in both]
         draft.replies[n] = reply.model_copy(update={"call": calls, "ids": []}) if calls else reply
 
 
-def _one_by_one(draft: WorldDraft, _: int) -> None:
-    """Make each call in a reply of its own, and then again with another last text."""
+def _one_by_one(draft: WorldDraft, _: int, *, again: bool = True) -> None:
+    """Make each call in a reply of its own, and then again with another last argument."""
     replies, draft.replies = draft.replies, []
     for reply in replies:
         made = [
-            (name, (text, _changed_texts(text, "other {}", 1)))
-            for name, text in calls_of(reply.call)
+            (name, (text, *[_changed_last(text)] * again)) for name, text in calls_of(reply.call)
         ]
-        calls = [{name: each} for name, both in made for each in both]
+        calls = [{name: each} for name, several in made for each in several]
         alone = [reply.model_copy(update={"call": each, "ids": []}) for each in calls]
         draft.replies += alone or [reply]
 
 
-def _changed_texts(text: str, form: str, most: int = 0) -> Any:
-    """Return arguments with another form of their texts, or of so many at the end."""
+_alone = partial(_one_by_one, again=False)
+
+
+def _changed_texts(text: str) -> Any:
+    """Return arguments with other texts."""
     given = json_value(text)
     texts = given.items() if isinstance(given, dict) else ()
-    other = [(key, form.format(each)) for key, each in texts if type(each) is str]
-    return {**given, **dict(other[-most:])} if other else text
+    other = {key: f"other {each}" for key, each in texts if type(each) is str}
+    return {**given, **other} if other else text
+
+
+def _changed_last(text: str) -> Any:
+    """Return arguments whose last one is another text, number or truth value."""
+    given = json_value(text)
+    if not isinstance(given, dict) or not given:
+        return text
+    *_, (key, value) = given.items()
+    changed = f"other {value}" if type(value) is str else not value
+    return {**given, key: value + 1 if type(value) in (int, float) else changed}
 
 
 def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
@@ -649,18 +685,33 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name, routes in base.services.items():
         for place, route in enumerate(routes[1:], 1):  # a first one is in the catalogue
             for times in (1, "always"):
-                broken = failing(route, times)
-                act = _with_services(name, [*routes[:place], broken, *routes[place:]])
+                fails = [*routes[:place], failing(route, times), *routes[place:]]
+                act = _with_services(name, fails)
                 yield Circumstance(f"route {place} of {name} fails ({times})", act)
+        for place, route in enumerate(routes):
+            fails = [*routes[:place], failing(route, 4), *routes[place:]]
+            if route.get:
+                again = _both(_with_services(name, fails), _alone, _all_again)
+                yield Circumstance(f"route {place} of {name} fails, and all is done again", again)
+            said: Any = route.json if isinstance(route.json, dict) else {}
+            if key := next((each for each in PAGED if each in said and not said[each]), ""):
+                others = json_value(_IDS.sub(r'"other \1"', json.dumps(said)))
+                more = {**others, key: "2" if said[key] is not False else True}
+                once = route.model_copy(update={"json": more, "times": 1})
+                two = _both(_alone, _with_services(name, [*routes[:place], once, *routes[place:]]))
+                yield Circumstance(f"route {place} of {name} has two pages", two)
         late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
         first = [_first_answer(each) for each in routes]
-        two = _both(_with_services(name, [*first, *routes]), partial(_twice, "other {}"))
-        yield Circumstance(f"{name} is late with the first of two calls", two)
-        for words, status in ("refuses changes", 422), ("knows nothing", 404):
+        crossed = _both(_with_services(name, [*first, *routes]), partial(_twice, _changed_texts))
+        yield Circumstance(f"{name} is late with the first of two calls", crossed)
+        for words, status in ("refuses changes", 422), ("has others", 409), ("knows nothing", 404):
             refusal = {"status": status, "times": 1}
             refused = [Route.model_validate({each: f"/{REST}", **refusal}) for each in _CHANGING]
             again = _both(_with_services(name, [*refused, *late]), _all_again)
             yield Circumstance(f"{name} {words}, is late, and all is done again", again)
+    if base.services:
+        yield Circumstance("all is done again, with services", _all_again)
+        yield Circumstance("two changes of one thing in each reply", partial(_twice, _changed_last))
     wait = _OF_SERVICES["asks for a wait"][1]
     asks = faults.SiteFault("service asks for a wait", faults.Stage.INSTEAD, wait)
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
@@ -670,9 +721,11 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name, fault, times in product(base.services, failures, (1, 4)):  # and all tries of one call
         for method in _CHANGING:  # a read before would use the fault up
             if any(getattr(route, method) for route in base.services[name]):
-                act = _disturbed("services", name, fault, partial(with_fault, of=method), times)
+                change = partial(with_fault, of=method)
+                # Each call is alone, so that it is known whose request fails.
+                apart = _both(_alone, _disturbed("services", name, fault, change, times))
                 words = "4 " * (times > 1)
-                yield Circumstance(f"{words}{fault.site} of a {method.upper()} to {name}", act)
+                yield Circumstance(f"{words}{fault.site} of a {method.upper()} to {name}", apart)
 
 
 def _first_answer(route: Route) -> Route:
@@ -683,7 +736,7 @@ def _first_answer(route: Route) -> Route:
     return route.model_copy(update={"takes": SECOND_NS, "times": 1, "json": more})
 
 
-def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
+def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
     for name, given in base.programs.items():
         yield Circumstance(f"{name} is not there", _with_programs(name, {}))
         if given != FILES:  # a shell over files has no answers
@@ -692,12 +745,12 @@ def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                     each.model_copy(update=keys) if isinstance(each, Program) else each
                     for each in (given if isinstance(given, list) else [given])
                 ]
-                act = _with_programs(name, {name: answers})
+                act = _both(_alone, _with_programs(name, {name: answers}))
                 yield Circumstance(f"{name} {words}", act)
                 if "takes" in keys:
                     stopped = _both(act, _stopped(at="5s"))
                     yield Circumstance(f"{name} {words}, and is stopped", stopped)
-    twice = partial(_twice, "other {}")
+    twice = partial(_twice, _changed_texts)
     for key, phase in (("services", "service-request"), ("programs", "program-started")):
         for nth in ((1, 2, 4, 6, 8) if offer.first else (1, 2)) if getattr(base, key) else ():
             stop = _both(_a_minute_later, _stopped(after=phase, nth=nth))
@@ -716,7 +769,7 @@ def _others(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                 again = _both(_again, _disturbed(key, name, several[-1], change, times))
                 what = f"{words}{several[-1].site} of {name}, and the first calls again"
                 yield Circumstance(what, again)
-    for each in chain(_failures(), _cuts()) if base.models else ():
+    for each in chain(_failures(abilities), _cuts()) if base.models else ():
         for name in base.models:
             yield each._replace(name=f"{each.name} for {name}", act=_for_party(name, each))
 

@@ -30,6 +30,7 @@ _CALLS, _USELESS, _BROKEN = (alphabet.GROUPS[name] for name in ("calls", "useles
 _TROUBLE = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.weight > 1)
 _REAL_TROUBLE = tuple(n for n in _TROUBLE if not alphabet.ENDS[n].is_breach)
 _DATES = tuple(n for n, wait in enumerate(alphabet.AXES["wait"]) if "GMT" in str(wait))
+_OF_OPENAI = tuple(n for n, body in enumerate(alphabet.AXES["body"]) if body.is_of_openai)
 _BREACHES = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.is_breach)
 _OF_BREACHES = frozenset({"usage", "steps", "ids"})
 _CALLING = tuple(
@@ -110,6 +111,8 @@ def _weights(
     axes = {name: [*draw(len(variants))] for name, variants in alphabet.AXES.items()}
     for place in _DATES if abilities.bounds_streams and not abilities.breaches else ():
         axes["wait"][place] = 0
+    for place in () if abilities.asks_openai else _OF_OPENAI:
+        axes["body"][place] = 0
     return Weights(
         on=on, contents=contents, ends=ends,
         axes=axes, summaries=summaries, length=_LENGTH,

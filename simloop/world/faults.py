@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simloop.kernel.errorclass import ErrorClass
 
@@ -76,6 +77,7 @@ class Body(Struct, frozen=True):
 
     keys: Keys
     statuses: tuple[int, ...] = ()
+    is_of_openai: bool = False  # no other provider writes that code
 
 
 class _Catalogue(Struct, frozen=True):
@@ -103,7 +105,7 @@ STATUSES = _DATA.statuses
 """The statuses of failed calls."""
 WAITS = _DATA.waits
 """The keys of `http` by which a failed call requests a wait; a simulation begins with 2026."""
-BODIES = tuple(Body(each.keys, each.statuses or STATUSES) for each in _DATA.bodies)
+BODIES = tuple(replace(each, statuses=each.statuses or STATUSES) for each in _DATA.bodies)
 """The bodies of a failed call: overflows in the words of providers, and similar words."""
 
 

@@ -174,6 +174,24 @@ def test_no_text_comes_in_the_place_of_an_object() -> None:
     assert whole > 100, "those of drawn worlds are objects, too"
 
 
+def test_an_agent_with_two_tools_has_more_than_200_small_worlds() -> None:
+    search = Search(native, seed=1)
+    assert search._course is not None
+    assert len(search._course.small) > 200
+
+
+def test_a_list_has_a_second_page() -> None:
+    name, plain = "https://orders.example", {"orders": [{"id": "A-17", "at": "2026-05-04"}]}
+    for ends, goes_on in (({"more": False}, True), ({"next": None}, "2")):
+        routes = [Route(get="/orders", json=plain | ends)]
+        base = AROUND.model_copy(update={"services": {name: routes}})
+        found = {each.name: each for each in of(OverHttp, base, offered(OverHttp, AROUND))}
+        made = world(found[f"route 0 of {name} has two pages"], base, offered(OverHttp, AROUND))
+        first, last = made.services[name]
+        other = {"orders": [{"id": "other A-17", "at": "2026-05-04"}], next(iter(ends)): goes_on}
+        assert (first.json, first.times, last) == (other, 1, routes[0])
+
+
 def test_each_circumstance_changes_the_course_and_has_a_name_of_its_own(case: Any) -> None:
     _, base, offer = case
     found = of(*case)
@@ -323,6 +341,73 @@ def test_each_call_of_the_course_comes_again_for_another_thing() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [
+        ({"lamp": "hall", "on": True}, {"lamp": "hall", "on": False}),
+        ({"lamp": "hall", "level": 3}, {"lamp": "hall", "level": 4}),
+        ({"lamp": "hall"}, {"lamp": "other hall"}),
+        ({}, {}),
+    ],
+)
+def test_one_thing_is_changed_twice_in_a_reply(given: Any, other: Any) -> None:
+    offer = structs.replace(offered(OverHttp, AROUND), course=[Reply(call={"turn": given})])
+    name = "two changes of one thing in each reply"
+    (twice,) = (each for each in of(OverHttp, AROUND, offer) if each.name == name)
+    calls = calls_of(world(twice, AROUND, offer).model[0].call)
+    assert [json_value(text) for _, text in calls] == [given, other]
+
+
+def test_a_route_fails_where_each_call_is_alone_and_all_is_done_again() -> None:
+    offer, name = offered(OverHttp, AROUND), "https://orders.example"
+    both = Reply(call=[offer.call(0), offer.call(1)])
+    offer = structs.replace(offer, course=[both])
+    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
+    made = world(found[f"route 0 of {name} fails, and all is done again"], AROUND, offer)
+    assert [len(calls_of(each.call)) for each in made.model] == [1, 1, 0, 1, 1, 0]
+    first, again, *_ = made.services[name]
+    assert (first.get, first.status, first.times, again.status) == ("/orders", 500, 4, 200)
+    assert made.then[1:2] == [Then(say="Do it again.", after="5m")]
+
+
+def test_a_long_prompt_has_the_calls_of_the_course_and_no_output() -> None:
+    calls = [Reply(call={"find": {"customer": "Ann"}}), Reply(call={"final_result": {"sum": 1}})]
+    offer = structs.replace(offered(OverHttp, AROUND), course=calls)
+    for limits, times in (None, 11), (Limits(max_steps=4), 3):
+        found = {each.name: each for each in of(OverHttp, AROUND, offer, limits=limits)}
+        made = world(found["a long prompt, and further ones"], AROUND, offer)
+        names = [[name for name, _ in calls_of(each.call)] for each in made.model[:-1]]
+        assert names == [[], *[["find"]] * times, []]
+        assert made.then[-1] == "And at last?"
+
+
+def test_each_of_many_prompts_begins_with_failures() -> None:
+    offer = offered(native)
+    found = {each.name: each for each in of(native, GO, offer)}
+    for times in (1, 3):
+        made = world(found[f"many prompts, each with {times} failures at first"], GO, offer)
+        failures = [each for each in made.model if each.http]
+        assert [each.times for each in failures] == [times] * 12
+        assert len(made.then) == 12
+
+
+def test_a_quota_in_the_words_of_openai_is_a_breach_of_another_provider() -> None:
+    offer = offered(native)
+    for asks, is_breach in (True, False), (False, True):
+        found = of(native, GO, offer, asks_openai=asks)
+        quotas = [each for each in found if "insufficient_quota" in each.name]
+        assert quotas
+        assert all(each.is_breach is is_breach for each in quotas)
+
+
+def test_a_date_is_a_breach_of_the_model_of_another_party_too() -> None:
+    offer = offered(OverHttp, AROUND)
+    found = of(OverHttp, AROUND, offer, bounds_streams=True)
+    dates = [each for each in found if "GMT" in each.name and each.name.endswith("for critic")]
+    assert dates
+    assert all(each.is_breach for each in dates)
+
+
 def test_a_service_asks_for_a_wait_where_each_call_is_alone() -> None:
     offer, name = offered(OverHttp, AROUND), "https://orders.example"
     one, other = offer.call(0), offer.call(1)
@@ -411,7 +496,7 @@ def test_summaries_break_one_after_the_other_amid_many_prompts() -> None:
     made = world(found["many prompts, with summaries that break"], GO, offer)
     sums = [each for each in made.model if each.when is not None and each.when.tools == []]
     assert [(each.http and each.http.status, each.finish, each.times) for each in sums] == [
-        (500, None, 1), (None, "stop", 1), (None, "length", 1), (None, None, 1),
+        *((500, None, 1), (None, "stop", 1), (None, "length", 1), (None, None, 1)) * 2,
         (None, None, "always"),
     ]  # fmt: skip
 
@@ -435,7 +520,7 @@ def test_summaries_break_in_turn_amid_a_long_talk() -> None:
     (each,) = (one for one in of(native, GO, offer) if one.name.startswith("a long talk"))
     made = world(each, GO, offer)
     sums = [each for each in made.model if each.when is not None and each.when.tools == []]
-    assert [each.times for each in sums] == [1, 1, 1, 1, "always"]
+    assert [each.times for each in sums] == [1] * 8 + ["always"]
     assert not any(each.call for each in made.model)
     assert len(made.then) == 4
 
@@ -588,7 +673,7 @@ def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
     assert [each.call for each in again.model] == [
         *[each.call for each in offer.course], {}, *[each.call for each in offer.course], {},
     ]  # fmt: skip
-    assert again.then == AROUND.then
+    assert again.then == [*AROUND.then, Then(say="Do it again.", after="5m"), *AROUND.then]
     refused, *_, first, last = again.services[shop]
     late = first, last
     assert (refused.post, refused.status, refused.times) == ("/...", 422, 1)
