@@ -1,7 +1,11 @@
 """The circumstances of agents: each makes a world that can be played and kept in a file."""
 
+import importlib
+import json
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +28,13 @@ from simloop.fuzz.alphabet import Abilities
 from simloop.fuzz.circumstances import FURTHER, Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer
 from simloop.fuzz.search import Search
+from simloop.fuzz.worlds import usual_weights
 from simloop.messages import json_value
 from simloop.runs.loop import loop_of
 from simloop.runs.plan import Plan
 from simloop.scenario.conversation import calls_of
 from simloop.scenario.writing import scenario_text
-from simloop.world.faults import STATUSES, WAITS
+from simloop.world.faults import BODIES, STATUSES, WAITS
 
 WITH_TOOLS = Scenario(prompt="Go.", tools={"look": {"returns": "seen"}, "install": {}})
 AROUND = Scenario(
@@ -398,6 +403,37 @@ def test_a_quota_in_the_words_of_openai_is_a_breach_of_another_provider() -> Non
         quotas = [each for each in found if "insufficient_quota" in each.name]
         assert quotas
         assert all(each.is_breach is is_breach for each in quotas)
+
+
+@pytest.mark.parametrize(
+    ("source", "asks"),
+    [("import openai", True), ("import anthropic", False), ("import anthropic, openai", True)],
+)
+def test_an_agent_on_anthropic_alone_asks_no_openai(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, asks: bool
+) -> None:
+    (tmp_path / "on_one.py").write_text(
+        f"TEXT = {source!r}\nasync def bot(prompt): return prompt\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "on_one", raising=False)
+    bot = importlib.import_module("on_one").bot
+    abilities = Abilities.of(loop_of(GO, {"loop": bot}))
+    assert abilities.asks_openai is asks
+    quotas = [n for n, body in enumerate(BODIES) if body.is_of_openai]
+    weights = usual_weights(abilities).axes["body"]
+    assert quotas
+    assert all((weights[n] > 0) is asks for n in quotas)
+
+
+def test_each_tool_gets_half_of_its_arguments() -> None:
+    offer = offered(Asks)
+    found = {each.name: each for each in of(Asks, GO, offer)}
+    for name in offer.first:
+        (half,) = (found[key] for key in found if key.startswith("half ") and key.endswith(name))
+        ((_, text),) = calls_of(world(half, GO, offer).model[1].call)
+        assert json_value(text) is None
+        assert json.dumps(offer.tools[name].plain).startswith(text)
 
 
 def test_a_date_is_a_breach_of_the_model_of_another_party_too() -> None:

@@ -232,7 +232,7 @@ def _is_raw_in_path(entry: Any, text: str, arguments: str) -> bool:
 def _is_raw_in_command(entry: Any, text: str, arguments: str) -> bool:
     command = "" if _COMMAND.search(arguments) or entry.args[1:2] != ("-c",) else entry.args[-1]
     forms = shlex.quote(text), f'"{text}"'
-    return forms[0] != text != "" and text in command and not any(one in command for one in forms)
+    return text != "" and text in command and not any(one in command for one in forms)
 
 
 def is_change(subject: Subject, entry: Any) -> bool:

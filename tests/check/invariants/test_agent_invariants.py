@@ -302,6 +302,22 @@ def two_prompts(
     return run.after(wait_s).ended(FAILED, message=message)
 
 
+def test_a_summary_that_fails_before_an_answer_is_no_answer_that_fails() -> None:
+    run = Recording().prompt().request([GO, UserMessage("Sum up.")], tools=[]).failed().after(1)
+    run.request([GO]).replied("Yes.").ended(text="Yes.").prompt()
+    run.request([GO, said("Yes."), GO]).failed().ended(FAILED)
+    assert run.found(prompts_go_on_alike) == []
+
+
+@pytest.mark.parametrize("through", ["", "pydantic_ai"])
+def test_a_stop_or_a_framework_may_end_a_prompt_where_another_went_on(through: str) -> None:
+    run = two_prompts()
+    ended = run.entries.pop()
+    run = run if through else run.stop()
+    run.add(entries.Ended, FAILED, "", "no more", "", ended.at_ns, through=through)
+    assert run.found(prompts_go_on_alike) == []
+
+
 @pytest.mark.parametrize(
     ("run", "finds"),
     [

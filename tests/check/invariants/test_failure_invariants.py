@@ -197,11 +197,12 @@ def keyed(*keys: str, body: str = "{}") -> Recording:
 
 
 def both_change(
-    body: str = '{"extras":["%s"]}', path: str = "", *, waits: bool = False, ends: bool = True
-) -> Recording:
+    body: str = '{"extras":["%s"]}', path: str = "", *, waits: bool = False, ends: bool = True,
+    other: str = "/lines/7", reads: int = 2,
+) -> Recording:  # fmt: skip
     """Two calls add an extra to what they have read; the second may read it after the first."""
     run = asked().call("a", '{"n":7,"extra":"tv"}').call("b", '{"n":7,"extra":"sms"}').finish()
-    for number in (1, 2):
+    for number in range(1, reads + 1):
         run.add(entries.ServiceRequest, number, BANK, "GET", "/lines/7")
         run.add(entries.ServiceReply, number, 200, '{"extras":[],"price":2}')
     run.add(entries.ServiceRequest, 3, BANK, "PUT", "/lines/7" + path, body.replace("%s", "tv"))
@@ -211,7 +212,7 @@ def both_change(
         run.add(entries.ServiceRequest, 4, BANK, "GET", "/lines/7")
         run.add(entries.ServiceReply, 4, 200, '{"extras":["tv"]}')
     given = body.replace("%s", "sms")
-    return run.add(entries.ServiceRequest, 5, BANK, "PUT", "/lines/7" + path, given)
+    return run.add(entries.ServiceRequest, 5, BANK, "PUT", other + path, given)
 
 
 def addressed(path: str, text: str = "a/b?c=d#e") -> Recording:
@@ -550,9 +551,12 @@ GOOD: list[tuple[Invariant, Recording]] = [
      .request([said("", "a"), returned("a", "exit status 3")])),
     (failures_not_remembered, refused_beside("Error: '' is no valid name")),
     (no_lost_updates, both_change(waits=True)),
+    (no_lost_updates, both_change(reads=1)),
     (no_lost_updates, both_change(body='{"extra":"%s"}')),
     (no_lost_updates, both_change(body='{"price":"%s"}')),
     (no_lost_updates, both_change('{"extra":"tv"}', ends=False)),
+    (no_lost_updates, both_change('{"extra":"%s"}', ends=False, other="/lines/8")),
+    (arguments_quoted, commanded("measure lake", text="lake")),
     (keys_used_once, keyed("k", "l")),
     (keys_used_once, keyed("", "")),
     (keys_used_once, keyed("k", "k", body="")),

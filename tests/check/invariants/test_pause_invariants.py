@@ -173,6 +173,14 @@ def bought(question: str, answer: str, *, first: str = A, second: str = B) -> Re
     return ran(ran(run, "a", first), "b", second)
 
 
+def test_a_change_at_a_service_that_the_user_was_not_asked_about_is_found() -> None:
+    run = Recording().prompt().request([GO]).call("a", '{"id": "b1"}')
+    run.call("b", '{"id": "other b1"}').finish().add(Input, "yes", "Pay b1?")
+    run.add(ServiceRequest, 1, "https://b.example", "DELETE", "/other%20b1")
+    (found,) = run.found(changes_asked_about, Subject(mutating={"https://b.example"}))
+    assert "and the user has agreed to 'Pay b1?'" in found
+
+
 @pytest.mark.parametrize(
     ("run", "finds"),
     [

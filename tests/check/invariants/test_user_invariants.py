@@ -95,6 +95,7 @@ def test_a_long_prompt_is_not_forgotten_as_a_whole() -> None:
     (found,) = long_prompt().found(conversation_kept_between_prompts, Subject(is_instance=True))
     assert "request 13 goes on" in found or "has nothing of the conversation" in found
     assert not kept(long_prompt(said("All is done.")))
+    assert not kept(long_prompt(GO, YES))
 
 
 def talked(*kept: Message, outcome: Outcome = Outcome.COMPLETED) -> Recording:
@@ -223,11 +224,16 @@ def test_an_instance_keeps_what_a_broken_run_has_changed(
     assert len(run.found(changes_of_broken_runs_kept, subject)) == finds
 
 
-@pytest.mark.parametrize(("calls", "finds"), [(3, 1), (20, 0)])
-def test_a_window_of_messages_may_have_no_room_for_a_long_run(calls: int, finds: int) -> None:
+@pytest.mark.parametrize(
+    ("calls", "text", "finds"), [(3, "seen", 1), (20, "seen", 0), (3, "seen " * 500, 0)]
+)
+def test_a_window_of_messages_may_have_no_room_for_a_long_run(
+    calls: int, text: str, finds: int
+) -> None:
     run = asked().call("a", name="pay").finish().add(entries.ToolResult, "a", "pay", "paid")
     ids = ["a", *map(str, range(calls))]
-    run.request([GO, said("", *ids), *map(returned, ids)]).failed(401).ended(Outcome.FAILED)
+    results = [returned(each, text) for each in ids]
+    run.request([GO, said("", *ids), *results]).failed(401).ended(Outcome.FAILED)
     run.prompt("Next.").request([NEXT])
     assert len(run.found(changes_of_broken_runs_kept, INSTANCE)) == finds
 
