@@ -54,8 +54,7 @@ _BREAKS_OFF = re.compile(r"async|hread|Executor|signal|multiprocessing")
 _PARTLY = re.compile(
     r"(?i)\b(but|however|though|although|already|only|partly|yet|(is|was) \w+ed)\b"
 )
-_TRIES = 10
-_SHORT = 20  # the length in characters of a verdict, such as `allowed`
+_TRIES, _SHORT = 10, 20  # the second is the length in characters of a verdict, as `allowed`
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _ABSENT = re.compile(
     r"\b(not found|do(es)? not exist|(is|are) not (there|known)|"

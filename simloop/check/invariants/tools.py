@@ -493,11 +493,11 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
     A result that arrives at the time of a stop, or later, may not have reached the agent. An agent
     may break off its tools for a message of the user, and so miss that one of them has failed. A
     framework has its own words for the result of a tool that `traced` records, and cuts none of a
-    short one. If the next call has begun before a stop, the result is known.
+    short one. If the next call has begun later, alone, before a stop, the result is known.
     """
     facts, own, passed, known = subject.facts, set[str](), set[str](), set[str]()
     returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
-    earlier: set[str] = set()  # the ids of earlier runs
+    began, earlier = dict[str, int](), set[str]()  # the times; the ids of earlier runs
     stopped = broken_off = False
     while True:
         entry = yield
@@ -506,7 +506,9 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
             if not stopped and not (entry.is_error and (broken_off or entry.call_id in own)):
                 returned.setdefault(entry.call_id, []).append(entry)
         elif kind is ToolStarted:
-            passed |= returned.keys()
+            if len(facts.running) == 1:
+                passed |= {one for one in returned if began.get(one, entry.at_ns) < entry.at_ns}
+            began[entry.call_id] = entry.at_ns
             if entry.own:
                 own.add(entry.call_id)
             if entry.call_id in earlier:  # a new conversation may use ids again
@@ -539,10 +541,9 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
 
 
 def _doubted(message: ToolMessage, result: ToolResult) -> str:
-    if result.is_error or not tells(message.text, "doubts") or tells(result.text, "doubts"):
-        return ""
+    is_lost = tells(message.text, "doubts") and not tells(result.text, "doubts")
     told = f"the result of call {message.call_id!r} is {message.text!r:.80} after a stop"
-    return f"{told}, and its tool has returned {result.text!r:.80}"
+    return f"{told}, and its tool has returned {result.text!r:.80}" * is_lost
 
 
 @of_agents(

@@ -248,24 +248,34 @@ def test_an_agent_may_not_have_got_a_result_that_came_as_it_was_to_stop() -> Non
 
 
 @pytest.mark.parametrize(
-    ("begins", "text", "finds"),
+    ("begins", "waits_s", "text", "finds"),
     [
-        (True, "It is not known whether it was done.", 1),
-        (True, "I saw it.", 0),
-        (False, "It is not known whether it was done.", 0),
+        (True, 1, "It is not known whether it was done.", 1),
+        (True, 1, "I saw it.", 0),
+        (True, 0, "It is not known whether it was done.", 0),  # they may have begun at once
+        (False, 1, "It is not known whether it was done.", 0),
     ],
 )
 def test_who_has_begun_with_the_next_call_knows_the_result_before_it(
-    text: str, finds: int, *, begins: bool
+    waits_s: int, text: str, finds: int, *, begins: bool
 ) -> None:
     run = asked().replied("", "a", "b").add(entries.ToolStarted, "a", "look", "{}", own=True)
-    run.result("a")
+    run.after(waits_s).result("a")
     if begins:
         run.add(entries.ToolStarted, "b", "look", "{}", own=True)
     run.stop().ended().prompt("And?")
     lost = [returned("a", text), returned("b", "It is not known whether it was done.")]
     run.request([GO, said("", "a", "b"), *lost, MORE])
     assert len(run.found(sent_result_matches_tool_result)) == finds
+
+
+def test_who_runs_several_tools_may_not_know_which_of_them_has_ended() -> None:
+    run = asked().replied("", "a", "b", "c").started("a").started("b").after(1).result("a")
+    run.started("c")
+    run.stop().ended().prompt("And?")
+    lost = [returned(each, "It is not known whether it was done.") for each in "abc"]
+    run.request([GO, said("", "a", "b", "c"), *lost, MORE])
+    assert run.found(sent_result_matches_tool_result) == []
 
 
 def test_a_policy_may_keep_failed_replies() -> None:
