@@ -354,7 +354,7 @@ def summed_in_vain(begins: str = "Before: ") -> Recording:
     run = asked().replied("", "a").request(SUMMED[:3]).replied("", "b")
     run.request(SUMMED, tools=[]).replied("At first.")
     run.request([UserMessage("Before: At first."), GO]).replied("", "c")
-    history = [UserMessage("Before: At first."), GO]
+    history: list[Message] = [UserMessage("Before: At first."), GO]
     for call_id in "cd":
         history += [said("", call_id), returned(call_id)]
         run.request(list(history)).replied("", "d")
