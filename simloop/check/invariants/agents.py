@@ -29,8 +29,7 @@ _MOST_DRAW = 1 - 2**-53
 _CLOCK_NS = NS_PER_MS
 """The finest difference in time that an agent is judged by: many programs count in milliseconds."""
 MINUTE_NS = 60_000 * NS_PER_MS
-_SOON_MS = 10_000
-_HOUR_NS = 60 * MINUTE_NS
+_SOON_MS, _HOUR_NS = 10_000, 60 * MINUTE_NS
 RATE_LIMIT = 429
 AT_ONCE = 3  # retries in a row without a wait
 _USUAL = ExponentialBackoff()

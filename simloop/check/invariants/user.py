@@ -205,9 +205,10 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
             if not sent_now and was:
                 keeps = keeps or was[0].messages[-1] in request.messages
                 if before and before.isdisjoint(calls) and ended in _ENDED:
-                    messages = was[-1].messages if _adds(request, prompt, was) else ()
-                    is_short = sum(len(each.text) for each in messages) < 2 * _SHORT_CHARS
-                    is_lost = is_short and 0 < len(messages) < _WINDOW
+                    number, told = was[-1].number, [each.text for each in was[-1].messages]
+                    told += [facts.replies[number].text] if number in facts.replies else []
+                    is_short = sum(map(len, told)) < 2 * _SHORT_CHARS and len(told) <= _WINDOW
+                    is_lost = is_short and _adds(request, prompt, was)
                     pending = f"{lost} in the run before, which {_ENDED[ended]}" * is_lost
                 if keeps and pending:
                     return pending

@@ -238,6 +238,14 @@ def test_a_window_of_messages_may_have_no_room_for_a_long_run(
     assert len(run.found(changes_of_broken_runs_kept, INSTANCE)) == finds
 
 
+@pytest.mark.parametrize(("text", "finds"), [("I pay.", 1), ("I pay." * 2_000, 0)])
+def test_a_long_reply_may_leave_no_room_for_its_run(text: str, finds: int) -> None:
+    run = asked().text(text).call("a", name="pay").finish()
+    run.add(entries.ToolResult, "a", "pay", "paid").ended(Outcome.FAILED)
+    run.prompt("Next.").request([NEXT])
+    assert len(run.found(changes_of_broken_runs_kept, INSTANCE)) == finds
+
+
 @pytest.mark.parametrize(("subject", "finds"), [(INSTANCE, 1), (ANEW, 0)])
 def test_who_begins_anew_with_each_prompt_keeps_no_change(subject: Subject, finds: int) -> None:
     run = asked().call("a", name="pay").finish().add(entries.ToolResult, "a", "pay", "paid")
