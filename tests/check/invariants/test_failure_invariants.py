@@ -638,7 +638,8 @@ def test_a_remembered_result_of_an_own_tool_is_one_for_the_arguments(
 
 
 def test_a_service_with_versions_refuses_a_lost_update() -> None:
-    assert both_change().found(no_lost_updates, Subject(source="headers")) != []
+    assert both_change().found(no_lost_updates, Subject(source="it has no versions")) != []
+    assert both_change().found(no_lost_updates, Subject(source="json={'version': 1}")) == []
     assert both_change().found(no_lost_updates, Subject(source="If-Match")) == []
 
 
