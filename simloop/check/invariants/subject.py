@@ -88,7 +88,7 @@ _NOT_BEGUN = Run(Ready())
 
 
 class Why(StrEnum):
-    """What is wrong with a call and its results."""
+    """The ways in which a call and its results can be wrong."""
 
     SHARED = "shares its id with another call"
     NO_RESULT = "has no result"
