@@ -98,7 +98,6 @@ class HypothesisChoices:
 
 _ANY = worlds.usual_weights(Abilities())
 _FAILING = _ANY._replace(ends=[0, *_ANY.ends[1:]])
-_SETTINGS = frozenset(alphabet.FEATURES)
 _ANY_UNUSED = Expect(unused=CountBounds(min=0))
 _POLICIES: dict[Any, str] = {
     ExponentialBackoff: "retry", Compaction: "compaction", ToolExecution: "tool_execution",
@@ -118,7 +117,7 @@ def faults() -> st.SearchStrategy[Reply]:
 
 def tools(name: str = "read") -> st.SearchStrategy[ScriptedTool]:
     """Return the strategy of fake tools: they return, raise, hang or take their time."""
-    return _part(lambda choices: tool_for(choices, name, _SETTINGS))
+    return _part(lambda choices: tool_for(choices, name, frozenset(alphabet.FEATURES)))
 
 
 def hooks() -> st.SearchStrategy[ScriptedHook]:

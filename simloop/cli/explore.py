@@ -106,8 +106,7 @@ def proof_lines(proof: Proof, limits: Limits) -> Iterator[str]:
 
 def step_lines(steps: Sequence[Step]) -> Iterator[str]:
     """Yield the last transitions of an example, one on a line."""
-    skipped = len(steps) - _SHOWN
-    if skipped > 1:
+    if (skipped := len(steps) - _SHOWN) > 1:
         yield f"             ... {_count(steps[:skipped])} before"
         steps = steps[skipped:]
     for step in steps:

@@ -108,7 +108,7 @@ def command(
         most=sys.maxsize if here else executor.MOST_OF_WORKER, shrinks=journal is not None,
         store=journal.append if journal else lambda _: None,
     )  # fmt: skip
-    if journal is not None:
+    if journal and files:
         _resume(journal, ranges, sums, files)
     with (
         StatusLine(sys.stderr) as status,
@@ -142,12 +142,12 @@ def _written_here() -> set[tuple[str, int]]:
 
 
 def _resume(
-    journal: executor.Journal, ranges: executor.Ranges, sums: "Sums", files: "_Files | None"
+    journal: executor.Journal, ranges: executor.Ranges, sums: "Sums", files: "_Files"
 ) -> None:
     for known in journal.results:
         for result in ranges.add(known):
             for each in sums.add(result):
-                _take(each, files)
+                files.write(each)
     if sums.runs:
         note(plain(f"{journal.path} has {sums.runs:,} runs of this search already"))
 
@@ -158,9 +158,7 @@ def _stop(ranges: executor.Ranges, *, here: bool) -> None:
         raise KeyboardInterrupt
 
 
-def _take(
-    finding: executor.SearchFinding, files: "_Files | None", *, is_shown: bool = False
-) -> None:
+def _take(finding: executor.SearchFinding, files: "_Files | None", *, is_shown: bool) -> None:
     if is_shown:
         first = plain(finding.text.partition("\n")[0])
         out(f"FAILED {finding.name} in run {finding.run}: {first}")

@@ -47,9 +47,8 @@ def signals_to_stop(tell: Callable[[], None] = lambda: None) -> Iterator[list[in
         if len(came) > 1:
             raise KeyboardInterrupt
 
-    before: dict[int, Any] = {
-        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    stops = signal.SIGINT, signal.SIGTERM
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in stops}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # a shell may make us ignore Ctrl-C
             signal.signal(number, note)

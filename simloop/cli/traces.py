@@ -181,8 +181,7 @@ def diff(one: Path, other: Path) -> int:
         if trace.no_end:
             note(plain(f"{path}: {trace.no_end}"))
     first, second = as_far_as(second, first), as_far_as(first, second)
-    found = first_difference(first, second)
-    if found is None:
+    if (found := first_difference(first, second)) is None:
         out(f"the runs are the same, {len(first.entries)} entries")
         return 0
     out_lines(plain(line) for line in found.lines(str(one), str(other)))

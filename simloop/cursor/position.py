@@ -82,8 +82,7 @@ class Position:
 
     @cached_property
     def start(self) -> int:
-        found = self.recording.index.last(entries.Prompt, self.place)
-        return 0 if found is None else found
+        return self.recording.index.last(entries.Prompt, self.place) or 0
 
     @cached_property
     def prompt_number(self) -> int:
@@ -129,8 +128,7 @@ class Position:
 
     @property
     def request(self) -> Request | None:
-        place = self.request_place
-        return None if place is None else self.sent(place)
+        return None if self.request_place is None else self.sent(self.request_place)
 
     @property
     def earlier_request(self) -> Request | None:
@@ -172,8 +170,7 @@ class Position:
     @cached_property
     def calls(self) -> Sequence[CallState]:
         """Return the calls of the newest reply; without any, those that its request answers."""
-        reply = self.reply
-        if reply is None or self.request_place is None:
+        if (reply := self.reply) is None or self.request_place is None:
             return ()
         calls: list[dict[str, Any]] = []
         named: dict[str, list[dict[str, Any]]] = {}  # by id, which calls of one reply may share
@@ -281,8 +278,7 @@ class Position:
         code = self.recording.waits.after(self.place)
         others = (w for w in code if w.what != "sleep" or (w.place, w.due_ns) not in sleeps)
         found += map(_wait, others)
-        limits = self.recording.limits
-        if limits is not None and limits.max_wall_clock_ms is not None:
+        if (limits := self.recording.limits) is not None and limits.max_wall_clock_ms is not None:
             since_ns = record[self.start].at_ns
             due_ns = since_ns + limits.max_wall_clock_ms * NS_PER_MS
             found.append(PendingTimer("max_wall_clock", since_ns, due_ns, "limit"))
@@ -337,8 +333,7 @@ def _call_state(found: dict[str, Any]) -> CallState:
 
 def place_of(trace: LoopTrace, named: str | None) -> int:
     """Return the place of an entry by number or time; None is the last. Raises ScenarioError."""
-    last = len(trace.entries) - 1
-    if last < 0:
+    if (last := len(trace.entries) - 1) < 0:
         raise ScenarioError("the trace has no entries", hint="record the run again")
     if named is None:
         return last

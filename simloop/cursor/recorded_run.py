@@ -222,8 +222,7 @@ class RecordedRun:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        unmet = self.unmet
-        if unmet is None:  # an async test states in its code what it expects
+        if (unmet := self.unmet) is None:  # an async test states in its code what it expects
             of_a_test = OF_A_TEST in self.trace.header.python
             unmet = () if of_a_test else unmet_in(self.trace, self.expected)
         found = [*map(Finding.of_violation, self.violations), *map(Finding.of_mismatch, unmet)]

@@ -63,8 +63,7 @@ def rows(
     lines = text[: _WIDEST * _MOST_LINES].split("\n")
     for number, line in enumerate(lines[:_MOST_LINES]):
         yield row(line, "" if number else label, mark, goes_to)
-    left = text.count("\n") + 1 - min(len(lines), _MOST_LINES)
-    if left > 0:
+    if (left := text.count("\n") + 1 - min(len(lines), _MOST_LINES)) > 0:
         yield row(f"{counted(left, 'more line')}, {len(text):,} characters in all", mark=Mark.QUIET)
 
 

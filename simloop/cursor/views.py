@@ -18,7 +18,6 @@ from simloop.trace.kinds import clock, hook_in_words, kind_of
 _MOST_FOLDS = 20
 """The compactions that are shown where the number of messages is bounded, too."""
 _FIRST_STATE = "ready"  # of each machine, before its first transition
-_BACKING_OFF = NAMES[BackingOff]
 
 
 def view(name: FactView, position: Position, most: int | None = None) -> tuple[FactRow, ...]:
@@ -90,8 +89,7 @@ def _counters(position: Position) -> Iterator[FactRow]:
         reached = counter.limit is not None and counter.value >= counter.limit
         mark = Mark.FAULT if reached else Mark.PLAIN
         yield row(f"{counter.value}{limit}{changed}", counter.name, mark, counter.changed)
-    request = position.request
-    if request is not None:
+    if (request := position.request) is not None:
         yield row(f"{len(request.messages)}", "messages", goes_to=position.request_place)
     elif position.recording.machine is not None and not position.counters:
         yield row("the machine has not moved yet", mark=Mark.QUIET)
@@ -107,7 +105,7 @@ def _timers(position: Position) -> Iterator[FactRow]:
             since += ["without a limit"]
         yield row(", ".join(since) or "waits", timer.name)
     move = position.move
-    if move is not None and move.place == position.place and move.after == _BACKING_OFF:
+    if move is not None and move.place == position.place and move.after == NAMES[BackingOff]:
         yield row("it begins with the next entry", "backoff", Mark.QUIET)
 
 

@@ -32,8 +32,7 @@ def _sentences(position: Position) -> Iterator[str]:
 
 def _of_entry(position: Position) -> Iterator[str]:
     entry = position.entry
-    decided = _DECIDED.get(type(entry))
-    if decided is not None:
+    if (decided := _DECIDED.get(type(entry))) is not None:
         yield from decided(position, entry)
     elif reason := KINDS[type(entry)].reason(entry):
         yield reason
@@ -113,8 +112,7 @@ def _of_backoff(position: Position, entry: entries.Backoff) -> Iterator[str]:
 def _of_end(position: Position, entry: entries.Ended) -> Iterator[str]:
     limit = f" because of the limit {entry.limit}" if entry.limit else ""
     yield f"The run ends as {entry.outcome}{limit}."
-    machine = position.recording.machine
-    if machine is not None and entry.limit in machine.bounds:
+    if (machine := position.recording.machine) is not None and entry.limit in machine.bounds:
         yield from _at_limit(position, machine.bounds[entry.limit].counter)
     if (stop := position.newest(entries.StopRequested)) is not None:
         yield KINDS[entries.StopRequested].reason(stop)

@@ -141,8 +141,7 @@ class BeforeToolCall(Blockable):
         self._check_blocked()
         if not isinstance(self.arguments, dict):
             raise TypeError("arguments must be a mapping")
-        kept = msgspec.json.encode(self.arguments)
-        if kept != self._kept:
+        if (kept := msgspec.json.encode(self.arguments)) != self._kept:
             if self.is_apart:
                 raise _refused("arguments")
             self._kept = kept

@@ -22,7 +22,6 @@ from simloop.world.model_port import RecordedStream
 
 _TIMED_OUT = Fault("the model did not answer in time", code="timeout")
 ABORTED = Fault("Request was aborted", code="aborted")  # the error of a model call after an abort
-_AS_IT_COMES = ReplyReading()
 
 
 class CallIds:
@@ -137,7 +136,7 @@ class ModelCalls:
 
     def __init__(self, settings: EngineSettings, recorder: Recorder, user_code: UserCode) -> None:
         self._ids = CallIds(settings.history, recorder)
-        self._reading = None if settings.replies == _AS_IT_COMES else settings.replies
+        self._reading = None if settings.replies == ReplyReading() else settings.replies
         self._callbacks = own = settings.callbacks
         self._notifies = any((own.on_chunk, own.on_text, own.on_tool_call))
         self._user_code = user_code
@@ -186,8 +185,7 @@ class ModelCalls:
         first_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
         try:
             while not stream.ended:
-                part = stream.take()
-                if part is None:
+                if (part := stream.take()) is None:
                     more = begin(stream.wait())
                     if type(more) is Started:
                         until_ns = whole_ns if reply.has_begun else first_ns

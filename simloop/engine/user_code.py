@@ -71,8 +71,7 @@ class UserCode(Struct, eq=False):
             blocked = given.blocked if may_block else None  # type: ignore[union-attr]
             if blocked is not None and failure is None:
                 result, detail = "blocked", writable(blocked)
-            changed = given.changed
-            if changed:
+            if changed := given.changed:
                 given.changed = ()  # type: ignore[misc]
             seq, now_ns, took_ns = len(record), clock.now_ns, loop.now_ns - start_ns
             made = entry(seq, now_ns, point, hook.name, result, took_ns, detail, changed)

@@ -93,8 +93,7 @@ class StatusRetry:
 
 def retry_after_ns(fault: Fault, now_ns: int) -> int | None:
     """Return the wait that the provider asks for, or None; `retry-after-ms` goes first."""
-    exact = _positive(fault.header("retry-after-ms"), _NS_PER_MS)
-    if exact is not None:
+    if (exact := _positive(fault.header("retry-after-ms"), _NS_PER_MS)) is not None:
         return exact
     value = fault.header("retry-after")
     return _positive(value, _NS_PER_S) or (None if value is None else until_ns(value, now_ns))

@@ -175,8 +175,7 @@ class ViewRows:
         self._source: Hashable = object()
 
     def change(self, position: Position) -> list[Splice]:
-        source = views.source_of(self.name, position)
-        if source == self._source:
+        if (source := views.source_of(self.name, position)) == self._source:
             return []
         self._source = source
         return self._changes(position)

@@ -72,8 +72,7 @@ class _Explorer:
         node = 1
         while node < len(graph):
             if node not in graph.cut and node not in graph.ends:
-                asked = graph.asked[node]
-                if asked not in self._arrivals:
+                if (asked := graph.asked[node]) not in self._arrivals:
                     found = arrivals_at(asked, self._most_steps)
                     possible = (one for one in found if not why_impossible(self._machine, one))
                     self._arrivals[asked] = tuple(possible)
@@ -199,8 +198,7 @@ def why_impossible(machine: machines.Machine, signal: Signal | type[Struct]) -> 
         if machine.policies.abort_is_flag:
             return "an abort is a flag there: model calls come back as aborted"
         return machine.unsupported.get(machines.Feature.ABORT, "")
-    if kind in (signals.HookFailed, signals.CallBlocked):
-        return machine.unsupported.get(machines.Feature.HOOKS, "")
-    if isinstance(signal, signals.ToolsReturned) and signal.blocked:
+    is_blocked = isinstance(signal, signals.ToolsReturned) and signal.blocked
+    if is_blocked or kind in (signals.HookFailed, signals.CallBlocked):
         return machine.unsupported.get(machines.Feature.HOOKS, "")
     return ""

@@ -122,8 +122,7 @@ def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
     plain: set[Finished] = set()
     for node, arrows in enumerate(graph.arrows):
         for arrow in arrows:
-            state = graph.ends.get(arrow[1])
-            if state is None or state in plain:
+            if (state := graph.ends.get(arrow[1])) is None or state in plain:
                 continue
             if _is_plain(graph.asked[node], arrow[0]):
                 plain.add(state)
@@ -176,8 +175,7 @@ def _shortest(graph: Graph, follow: Callable[[Signal], bool]) -> Lasso | None:
     best, found = len(graph) * 2 + 1, None
     for node in (node for node in (0, *came) if node in on_cycles):
         way_in = _way_to(came.get, node)
-        longest = best - len(way_in) - 1
-        if longest <= 0:
+        if (longest := best - len(way_in) - 1) <= 0:
             break  # only to be quick: a graph of many nodes would take the square of them
         back = _breadth_first(inside, node, longest)
         if node in back:

@@ -69,8 +69,7 @@ def prove(machine: Machine, limits: Limits, *, loop: str = "", say: Say = lambda
     graph, violations, taken = explore(machine, limits, say)
     order = graphs.ends_first(graph)
     endless = str(getattr(machine, "endless", ""))
-    stuck = graphs.trapped(graph)
-    if stuck is not None:
+    if (stuck := graphs.trapped(graph)) is not None:
         what = f"{NAMES[type(graph.runs[stuck].state)]} has no way to an end but from outside"
         violations.append(graphs.RuleViolation(what, graph.way_to(stuck)))
     if endless and order is not None and not graph.cut:  # it would hide a later endless run

@@ -92,8 +92,7 @@ def ended_too_early(run: Run, bounds: Mapping[str, Bound]) -> Iterator[str]:
     """Yield a fault if a limit ends the run before the run has reached it."""
     if isinstance(run.state, Finished) and run.state.limit in bounds:
         bound = bounds[run.state.limit]
-        count = getattr(run, bound.counter)
-        if count < bound.at:
+        if (count := getattr(run, bound.counter)) < bound.at:
             yield f"a run is ended by {run.state.limit} at {count}, though it is {bound.at}"
 
 
@@ -167,8 +166,7 @@ def goes_on_after_a_stop(graph: Graph) -> Iterator[Wrong]:
     """Yield runs that a failed hook does not end as failed, or the wall clock as timed out."""
     for node, arrows in enumerate(graph.arrows):
         for signal, target in arrows:
-            outcome = _ENDS_AS.get(type(signal))
-            if outcome is None:
+            if (outcome := _ENDS_AS.get(type(signal))) is None:
                 continue
             state = graph.runs[target].state
             where = f"{NAMES[type(graph.runs[node].state)]} on {NAMES[type(signal)]}"
@@ -241,8 +239,7 @@ def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong
             continue
         run = graph.runs[node]
         for reply, each in sized:
-            moved = [advance(run, one) for one in each]
-            states = [move and move[0].state for move in moved]
+            states = [(move := advance(run, one)) and move[0].state for one in each]
             one, just, over, far, *_ = states
             if any(state not in (one, far) for state in states):
                 return  # more is told there than whether it was a burst, such as the number itself
@@ -344,8 +341,7 @@ def decides_by_a_count(graph: Graph, bounds: Bounds, thresholds: Bounds) -> Iter
         for number, arrow in enumerate(arrows):
             target = arrow[1]
             case, rise = (kind, number, near[target]), lasting[target] - before
-            known = moves.get(case)
-            if known is None:
+            if (known := moves.get(case)) is None:
                 known = moves[case] = kinds[target], rise, node
             agrees, other = known[0] == kinds[target] and known[1] == rise, known[2]
             wait = waits[target]

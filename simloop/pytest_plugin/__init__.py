@@ -65,8 +65,7 @@ def _seed(text: str) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and add the invariants of the project."""
     config.addinivalue_line("markers", f"simloop({TAKES}): settings for the runs of this test")
-    names = config.getini("simloop_invariants")
-    if names:
+    if names := config.getini("simloop_invariants"):
         from simloop.check.invariants.judge import add_invariants  # noqa: PLC0415 - most need none
 
         config.add_cleanup(add_invariants(*names))
@@ -297,8 +296,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Explain a test's error, note its numbers, and write its traces if that is wanted."""
-    played = item.stash.get(PLAYED, None)
-    if played is None:
+    if (played := item.stash.get(PLAYED, None)) is None:
         return (yield)
     if call.when == "teardown":
         # User properties survive xdist and stand in junit files; the stash does not.

@@ -70,8 +70,7 @@ def simulated(item: pytest.Function) -> Iterator[None]:
 
 def _main(item: pytest.Function) -> Callable[..., Any]:
     function = item.obj
-    given = getattr(function, "hypothesis", None)
-    if given is not None:
+    if (given := getattr(function, "hypothesis", None)) is not None:
         function = given.inner_test
     if type(item).__module__.partition(".")[0] == "pytest_asyncio":
         function = getattr(function, "__wrapped__", function)

@@ -109,8 +109,9 @@ def _fold(error: BaseException, lines: list[str], restored: contextlib.ExitStack
             if not user_functions.is_simloops_own(cause):
                 lines.append(f"after {escape(user_functions.describe(cause))}")
             cause = _led_to(cause)
-        state = last.__traceback__, last.__cause__, last.__suppress_context__
-        restored.callback(_restore, last, *state)
+        # Restored from the last to the first: an assignment to the cause sets the first of them.
+        for name in ("__suppress_context__", "__cause__", "__traceback__"):
+            restored.callback(setattr, last, name, getattr(last, name))
         last.__traceback__ = frames_of_the_user(last)
         for each in last.exceptions if isinstance(last, BaseExceptionGroup) else ():
             _fold(each, lines, restored)
@@ -124,11 +125,6 @@ def _fold(error: BaseException, lines: list[str], restored: contextlib.ExitStack
 
 def _led_to(error: BaseException) -> BaseException | None:
     return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-
-
-def _restore(error: BaseException, *state: Any) -> None:
-    # In this order: an assignment to the cause sets the last one.
-    error.__traceback__, error.__cause__, error.__suppress_context__ = state
 
 
 def begin_with(report: pytest.TestReport, excinfo: Raised, text: str) -> None:

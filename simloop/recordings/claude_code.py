@@ -15,7 +15,6 @@ from simloop.recordings.files import MS, RecordingFile, at, items, mapping, time
 from simloop.recordings.recording import Recording
 from simloop.recordings.sessions import RecordedSession, newest_branch
 
-_TYPES = ("user", "assistant", "system")
 _KEPT = frozenset({
     "type", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "message", "isMeta", "subtype",
     "isCompactSummary", "isApiErrorMessage", "apiErrorStatus", "error", "retryInMs",
@@ -32,7 +31,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
     known: dict[str, str] = {}  # old versions do not name a sub-agent: its first line does
     for line, value in file.objects(recording):
         uuid = word(value, "uuid")
-        if word(value, "type") not in _TYPES:
+        if word(value, "type") not in ("user", "assistant", "system"):
             recording.leave_out_type("a line", word(value, "type"))
         elif uuid and uuid in known:
             recording.leave_out("a line that is there twice")

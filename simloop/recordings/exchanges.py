@@ -96,8 +96,7 @@ def _record(
         raise LeftOut(f"{request.method} {request.path}: {wrong}") from None
     if lookup_of(request) is not None:
         raise LeftOut("a request that simloop answers without a model")
-    method = request.method.lower()
-    if method not in METHODS[:-1]:
+    if (method := request.method.lower()) not in METHODS[:-1]:
         raise LeftOut(f"a request with the method {request.method[:20]}")
     path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     status = {"status": exchange.status} if exchange.status != 200 else {}  # noqa: PLR2004
@@ -143,13 +142,11 @@ def _reply(form: WireFormat, exchange: HttpExchange, read: WireRequest, storage:
 
 def keys_of_reply(form: WireFormat, whole: Mapping[str, Any], status: int) -> _Told:
     """Return what a reply tells. Raises WrongRequest."""
-    failure = whole.get("error")
-    if not failure:
+    if not (failure := whole.get("error")):
         told = form.reply(whole)
         return reply_keys(*told), told.message
     code, message, _ = error_of({"error": failure})
-    begun = begun_keys(reply_keys(*form.reply(whole)))
-    if not begun:
+    if not (begun := begun_keys(reply_keys(*form.reply(whole)))):
         return {"http": {"status": status, "body": {"error": failure}}}, None
     error = {"message": message or "the stream carries an error"}
     return begun | {"error": error | ({"code": code} if code else {})}, None

@@ -13,8 +13,6 @@ from simloop.trace.looptrace import LoopTrace
 from simloop.trace.otel import definition
 from simloop.trace.otel import otel as spans
 
-_MODEL = "scripted"
-
 
 def records_of(trace: LoopTrace) -> list[Record]:
     """Return the records of a trace, read from its spans; none if no call of a model has ended."""
@@ -68,5 +66,5 @@ def _step(message: AssistantMessage, reply: Mapping[str, Any]) -> dict[str, Any]
     counts = {"prompt_tokens": usage.get("input"), "completion_tokens": usage.get("output")}
     more: dict[str, Any] = {"reasoning_content": message.reasoning, "tool_calls": calls}
     more["metrics"] = counts if usage else {}
-    said = {"source": "agent", "message": message.text, "model_name": _MODEL}
+    said = {"source": "agent", "message": message.text, "model_name": "scripted"}
     return said | {name: value for name, value in more.items() if value}

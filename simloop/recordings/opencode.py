@@ -13,7 +13,6 @@ from simloop.recordings.files import MS, RecordingFile, at, items, mapping, time
 from simloop.recordings.recording import Recording, Shortened
 from simloop.recordings.sessions import RecordedSession
 
-_LOOP = "opencode@1.18.34"
 _START = "state.time.start"
 
 
@@ -31,7 +30,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
     steps.close(None)
     steps.session.end()
     if not any(isinstance(each, Shortened) for each in recording.records):
-        recording.loop = _LOOP
+        recording.loop = "opencode@1.18.34"
 
 
 def _time(value: Any, path: str) -> int | None:

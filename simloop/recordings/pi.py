@@ -10,8 +10,6 @@ from simloop.recordings.files import MS, RecordingFile, mapping, time_ns, word
 from simloop.recordings.recording import ModelCall, Recording, Shortened
 from simloop.recordings.sessions import RecordedSession, newest_branch
 
-_LOOP = "pi@0.87.1"
-
 
 def read(file: RecordingFile, recording: Recording) -> None:
     """Add the records of a session. Version 1 has no tree."""
@@ -31,7 +29,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
             recording.leave_out_type("an entry", kind)
     session.end()
     if not any(_needs_another_loop(*pair) for pair in pairwise([None, *recording.records])):
-        recording.loop = _LOOP
+        recording.loop = "pi@0.87.1"
 
 
 def _tell(session: RecordedSession, recording: Recording, entry: dict[str, Any]) -> None:

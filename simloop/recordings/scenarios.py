@@ -125,8 +125,7 @@ class _Maker:
             self._specs[spec.name] = {"description": spec.description, "json_schema": schema}
 
     def _result(self, run: records.ToolRun) -> None:
-        answer = self._open.pop(run.call_id, None)
-        if answer is None:
+        if (answer := self._open.pop(run.call_id, None)) is None:
             self._recording.leave_out("a result of a call that is not there")
             return
         said = run.text.removeprefix("Error: ")
@@ -228,8 +227,7 @@ def _expect(agent: _Agent, others: Mapping[str, _Agent]) -> dict[str, Any]:
     spare = sum(len(each.calls) for each in others.values()) + len(agent.summaries)
     if spare and agent.first is None:  # an agent may have no sub-agents, or no summaries
         expect["unused"] = {"max": spare}
-    sent = {name: each.sent.items for name, each in others.items() if each.sent.items}
-    if sent:
+    if sent := {name: each.sent.items for name, each in others.items() if each.sent.items}:
         expect["sent"] = {"": agent.sent.items, **sent}
     elif agent.sent.items:
         expect["sent"] = agent.sent.items

@@ -31,8 +31,7 @@ def without_secrets(value: Any, removed: Counter[str], *, emails: bool = False) 
             return told
         if isinstance(value, dict):
             named = {k for k in value if str(k).lower() in _COOKIES}
-            hidden = {k for k in named if value[k] and isinstance(value[k], str | list)}
-            if hidden:
+            if hidden := {k for k in named if value[k] and isinstance(value[k], str | list)}:
                 removed["header"] += len(hidden)
             told = {cleaned(k): _REMOVED if k in hidden else cleaned(v) for k, v in value.items()}
         elif isinstance(value, list | tuple):

@@ -367,8 +367,7 @@ class Provider(_OfTest):
     @property
     def model(self) -> model_port.ModelPort:
         """Return the native client: `await provider.model.reply(messages, tools=...)`."""
-        world = current_world()
-        if world is None:
+        if (world := current_world()) is None:
             raise ScenarioError("the test has not begun", hint=self._hint)
         return world.model
 
@@ -391,8 +390,7 @@ class Provider(_OfTest):
         if unknown := wanted.unknown_party(test.simulation.scenario.models):
             raise ScenarioError(unknown[1], key=f"expect.{unknown[0]}")
         test.violates.update(wanted.violates or {})
-        found = mismatches_so_far(wanted, test.simulation.trace, test.simulation.elapsed_ns)
-        if found:
+        if found := mismatches_so_far(wanted, test.simulation.trace, test.simulation.elapsed_ns):
             raise ExpectationFailed("\n".join(map(str, found)))
 
 

@@ -40,8 +40,7 @@ def folder() -> Path:
     It is empty when the run begins, keeps its files when the agent restarts, and is emptied when
     the run ends. Raises ScenarioError outside of runs.
     """
-    loop = loop_here()
-    if loop is None:
+    if (loop := loop_here()) is None:
         hint = "call it in the agent, or in the class or the function that makes the agent"
         raise ScenarioError("there is no run that could have a folder", hint=hint)
     if loop.folder is None:

@@ -58,8 +58,7 @@ def isolated(
     for stream in (sys.stdout, sys.stderr):  # the fork would write the rest once more
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
-    child = _fork()
-    if not child:
+    if not (child := _fork()):
         reader.close()
         _in_fork(function, around, writer, so_far)
     writer.close()
@@ -147,8 +146,7 @@ def _read(reader: Connection, limit_s: float | None) -> bytes:
 
 
 def _described(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
+    if (code := os.waitstatus_to_exitcode(status)) >= 0:
         return f"exit status {code}"
     with contextlib.suppress(ValueError):
         return f"killed by {signal.Signals(-code).name}"

@@ -57,7 +57,6 @@ _RUN_CUT_CALLS = ("pydantic_ai", "agents")
 """Frameworks that look at no finish reason before they call tools; a user's model may do it."""
 _OF_CUT_CALLS = ("no-tools-for-broken-replies", "no-changes-for-broken-replies")
 
-_NO_POLICIES = Policies()
 _OF_A_MACHINE = ("name", "legal", "policies", "bounds", "unsupported", "start", "advance")
 
 
@@ -137,8 +136,7 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def tool_timeout_ns(self) -> int | None:
         """Return the time after which the agent breaks a tool off, if it declares one."""
-        stated = self.scenario.declares
-        if stated is not None and stated.tool_timeout is not None:
+        if (stated := self.scenario.declares) is not None and stated.tool_timeout is not None:
             return stated.tool_timeout
         own: Any = getattr(self.declares, "tool_timeout", None)
         is_time = self.machine is None and type(own) in (int, float) and 0 < own < inf
@@ -242,7 +240,7 @@ def _without_machine(spec: _Spec, made: Any, **more: Any) -> Loop:
     return Loop(
         scenario=spec.scenario, declares=made, judge_as=spec.judge_as or _declared_design(made),
         expect_on=getattr(made, "expect_on", None), is_own=True, unsupported=UNSUPPORTED_BY_AGENTS,
-        policies=_NO_POLICIES, limits={} if wall_clock is None else {"max_wall_clock": wall_clock},
+        policies=Policies(), limits={} if wall_clock is None else {"max_wall_clock": wall_clock},
         **more,
     )  # fmt: skip
 
@@ -303,8 +301,7 @@ def check_loop_exists(loop: str) -> None:
 
 
 def _declared_design(made: Any) -> str:
-    design = str(getattr(made, "judge_as", ""))
-    if design:
+    if design := str(getattr(made, "judge_as", "")):
         check_loop(design, "judge_as")
     return design
 
@@ -424,8 +421,7 @@ def _parameters(made: Any) -> Mapping[str, inspect.Parameter] | None:
 def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = None) -> Machine:
     """Return the machine of a loop. Raises ScenarioError, also for an agent."""
     scenario = Scenario(prompt="", limits=limits, loops=options or LoopOptions())
-    machine = loop_of(scenario, {"loop": loop}).machine
-    if machine is None:
+    if (machine := loop_of(scenario, {"loop": loop}).machine) is None:
         written = shlex.quote(loop) if isinstance(loop, str) else "module:attribute"
         message = f"the loop `{called(loop)}` is an agent, and only machines can be explored"
         hint = f"run it instead: simloop check all --loop {written}"

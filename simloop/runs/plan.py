@@ -75,8 +75,7 @@ class Plan:
             if scenario.unscripted == "fail" and self.expected.refused is None:
                 self.expected = self.expected.model_copy(update={"refused": []})
             _check_restarts(scenario, loop)
-            reasons = reasons_against(_needed_of(loop, scenario), scenario, given)
-            if reasons:
+            if reasons := reasons_against(_needed_of(loop, scenario), scenario, given):
                 raise CannotExpress(loop.name, reasons)
         except ScenarioError as error:
             error.path = self.source.path or None
@@ -186,8 +185,7 @@ class Plan:
         return [make() for make in self._services]
 
     def model(self) -> fake_model.Model:
-        given = self.given.get("model")
-        if given is None:
+        if (given := self.given.get("model")) is None:
             return fake_model.FakeModel(*self._script)
         return given if hasattr(given, "stream") else fake_model.FunctionModel(given)
 

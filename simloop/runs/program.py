@@ -112,8 +112,7 @@ class WholeProgram(OwnAgent):
                 raise self._wrong(f"there is no file `{first}`")
             call = partial(runpy.run_path, str(file), run_name="__main__")
             return partial(self._from_folder, str(file.parent), call), words
-        scripts = [*entry_points(group="console_scripts", name=first)]
-        if not scripts:
+        if not (scripts := [*entry_points(group="console_scripts", name=first)]):
             raise self._wrong(f"there is no console script `{first}` in this Python environment")
 
         return lambda: scripts[0].load()(), words  # noqa: PLW0108 - loaded in its process
@@ -168,8 +167,7 @@ class WholeProgram(OwnAgent):
 
     async def answer(self, prompt: str, world: World) -> Ending:
         ending = await super().answer(prompt, world)
-        status = self._status
-        if status and ending.outcome is Outcome.COMPLETED:
+        if (status := self._status) and ending.outcome is Outcome.COMPLETED:
             message = Outcome.FAILED.message(cause=f"exit status {status}")
             ending = replace(ending, outcome=Outcome.FAILED, message=message)
         return replace(ending, exit=status)

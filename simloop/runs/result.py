@@ -232,8 +232,7 @@ def _at_the_end(expect: Expect, result: Result) -> Iterator[Mismatch]:
 
 
 def _elapsed(expect: Expect, record: list[AnyEntry], got: int) -> Iterator[Mismatch]:
-    wanted = expect.elapsed
-    if wanted is None or _holds(wanted, got):
+    if (wanted := expect.elapsed) is None or _holds(wanted, got):
         return
     latest = wanted.max if isinstance(wanted, Span) else wanted
     late = (e.seq for e in record if latest is not None and e.at_ns > latest)
@@ -272,8 +271,7 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
             own = [each for each in asked if of_all or each[1].party == party]
             yield from _sent(name, listed, own)
     for key, seen, view, fits in _SEEN:
-        wanted = getattr(expect, key)
-        if wanted is not None:
+        if (wanted := getattr(expect, key)) is not None:
             found = list(seen(record))
             shown, seqs = [view(each) for each in found], [each.seq for each in found]
             got = found if key == "services" else shown
@@ -409,8 +407,7 @@ def _first_stray(
             for each in following
             if each < len(wanted) and (wanted[each] == REST or fits(wanted[each], item))
         ]
-        following = _after_rest(wanted, reached)
-        if not following:
+        if not (following := _after_rest(wanted, reached)):
             return place
     return None if len(wanted) in following else len(got)
 
@@ -581,8 +578,7 @@ def last_raised(raised: Sequence[UserError]) -> Iterator[str]:
 def refused_lines(trace: LoopTrace) -> Iterator[str]:
     """Yield a line for each thing that the world refused, and that the scenario does not name."""
     refused = looptrace.refused(trace.entries)
-    found = Counter((each.what, each.asked, each.place) for each in refused)
-    if found:
+    if found := Counter((each.what, each.asked, each.place) for each in refused):
         yield "refused, because the scenario does not have it (see offline and absent):"
     for (what, asked, place), count in found.items():
         called = f", asked at {place}" if place else ""
@@ -593,8 +589,7 @@ def refused_lines(trace: LoopTrace) -> Iterator[str]:
 def printed(output: Output) -> Iterator[str]:
     """Yield the last lines that the user's code has printed, under the name of each stream."""
     for name in NAMES:
-        lines = output.text(name).splitlines()
-        if lines:
+        if lines := output.text(name).splitlines():
             cut = f", the last {MOST_PRINTED} of {len(lines)} lines" * (len(lines) > MOST_PRINTED)
             yield f"captured {name}{cut}:"
             yield from (f"  {escape(line, _WIDTH)}" for line in lines[-MOST_PRINTED:])

@@ -39,7 +39,6 @@ from simloop.world.user_functions import UserError, describe, is_of_the_program
 from simloop.world.world import World, inhabited
 
 T = TypeVar("T")
-_STOPPED = (Outcome.ABORTED, Outcome.TIMED_OUT)
 
 
 class _Course(NamedTuple):
@@ -145,8 +144,7 @@ class Simulation:
         return self._here_or_in_a_fork(run)
 
     def _here_or_in_a_fork(self, make: Callable[[], Result]) -> Result:
-        program = self.loop.program
-        if program is None and not self._plan.given.get("isolate"):
+        if (program := self.loop.program) is None and not self._plan.given.get("isolate"):
             return make()
         from simloop.runs.isolation import isolated  # noqa: PLC0415 - most runs need none
 
@@ -190,8 +188,7 @@ class Simulation:
             return self.on_clock(self.arun())
         except errors.CheckFailed as error:  # the clock's own findings do not pass through `arun`
             error.reproduce = self.reproduce
-            cause = self.error
-            if cause is not None and cause is not error:
+            if (cause := self.error) is not None and cause is not error:
                 self._complete(cause)
                 raise cause from error  # an agent that swallowed it went on and did not end
             raise
@@ -367,11 +364,10 @@ class Simulation:
 
     def _leave(self, world: World, ending: Ending) -> None:
         """Let threads that go on have the world, but for those that have not heard a stop."""
-        threads = world.model.loop.threads
-        if threads is None:
+        if (threads := world.model.loop.threads) is None:
             return
         at_work = [each.ident for each in threads.at_work()]
-        if ending.outcome in _STOPPED:
+        if ending.outcome in (Outcome.ABORTED, Outcome.TIMED_OUT):
             self._stopped.update(at_work)
         for ident in at_work:
             if ident not in self._stopped:  # until it ends, or its loop does

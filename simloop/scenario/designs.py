@@ -84,13 +84,11 @@ class LoopOptions(Strict):
         return own.get(loop, {})
 
     def of_design(self, loop: str) -> Any:
-        """Return the options of a bundled loop, or of a version of one; None if there are none."""
+        """Return the options of a bundled loop, or of a version of one."""
         name, _, version = loop.partition("@")
-        if (design := DESIGNS.get(name)) is None:
-            return None
+        design = DESIGNS[name]
         own = design.versions[version] if version else design.options()
-        stated = getattr(self, name)
-        if not stated:
+        if not (stated := getattr(self, name)):
             return own
         return _reader_of(design.options).validate_python({**as_written(own), **stated})
 
@@ -143,8 +141,7 @@ def names_own(loop: str) -> bool:
 def check_loop(loop: str, key: str = "loop") -> None:
     """Raise ScenarioError if no loop design has this name; do not load the user's own loop."""
     name, at, version = loop.partition("@")
-    design = DESIGNS.get(name)
-    if design is None or (at and version not in design.versions):
+    if (design := DESIGNS.get(name)) is None or (at and version not in design.versions):
         known = f"known: {', '.join(names())}, or module:attribute for one of your own"
         hint = f"{did_you_mean(loop, names())} {known}".lstrip()
         raise ScenarioError(f"there is no loop `{loop}`", key=key, hint=hint)

@@ -79,11 +79,8 @@ class _Bounds(Strict):
     def __str__(self) -> str:
         bounds = (("at least", "min"), ("at most", "max"))
         given = ((word, getattr(self, name)) for word, name in bounds)
-        return " and ".join(f"{word} {_shown(each)}" for word, each in given if each is not None)
-
-
-def _shown(bound: int) -> str:
-    return format_duration(bound) if isinstance(bound, fields.Nanoseconds) else str(bound)
+        shown = format_duration if isinstance(self, Span) else str
+        return " and ".join(f"{word} {shown(each)}" for word, each in given if each is not None)
 
 
 class CountBounds(_Bounds):

@@ -122,8 +122,7 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 def _models_at(model: Any, loc: Loc) -> Iterator[Any]:
     """Yield the models that `loc` leads to, through lists, mappings and unions."""
-    fields = _fields(model)
-    if fields is None:
+    if (fields := _fields(model)) is None:
         is_group = typing.get_origin(model) in (list, dict)
         if loc or not is_group:  # a mapping of tools is no tool
             for argument in typing.get_args(model):

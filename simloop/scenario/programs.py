@@ -21,7 +21,6 @@ SignalName = Literal[
 SIGNALS: dict[str, int] = dict(zip(get_args(SignalName), (1, 2, 3, 6, 9, 11, 13, 15), strict=True))
 _REQUESTS = {"hang-up": 1, "interrupt": 2, "terminate": 15}
 EndRequest = Literal["hang-up", "interrupt", "terminate"]
-_ENDS = ("exit", "signal", "hangs", "endless")
 
 
 class ProgramPiece(Strict):
@@ -64,7 +63,7 @@ class Program(Strict):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        ends = [name for name in _ENDS if differs(self, name)]
+        ends = [name for name in ("exit", "signal", "hangs", "endless") if differs(self, name)]
         if len(ends) > 1:
             raise wrong(ends[1], f"a program ends in one way, not in several: {', '.join(ends)}")
         if self.pieces and (self.stdout or self.stderr):

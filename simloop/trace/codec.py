@@ -114,7 +114,6 @@ def unfold(line: Pieces) -> list[AnyEntry]:
 _ENCODER = msgspec.json.Encoder()
 _LINE: msgspec.json.Decoder[TraceLine] = msgspec.json.Decoder(TraceLine)
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
-_NO_ENTRIES = frozenset((Header, Footer))
 _ENDS = frozenset((entries.Finish, entries.Error, entries.StreamCut))
 
 
@@ -155,8 +154,7 @@ def decode(data: bytes, path: str = "<trace>") -> LoopTrace:
     start = data.find(b"\n") + 1 or len(data)
     trace = LoopTrace(_read_header(data[:start].rstrip(b"\n"), path))
     lines, damage = _read_lines(data, start, path)
-    wrong = _Reading(trace).add(lines)
-    if wrong is not None:
+    if (wrong := _Reading(trace).add(lines)) is not None:
         place, why = wrong
         raise _unreadable(path, place + 2, why)  # the header is line 1
     if trace.footer is None:
@@ -177,8 +175,7 @@ def _read_header(line: bytes, path: str) -> Header:
     if probe.get("format") != FORMAT:
         hint = "record one with: simloop record SCENARIO"
         raise ScenarioError("this is not a simloop trace", path=path, line=1, hint=hint)
-    version = probe.get("version")
-    if version != VERSION:
+    if (version := probe.get("version")) != VERSION:
         message = f"this trace has the format of version {version}, and this simloop reads"
         newer = isinstance(version, int) and version > VERSION
         hint = "install a newer simloop" if newer else "record it again: simloop record SCENARIO"
@@ -234,10 +231,9 @@ class _Reading:
     def add(self, lines: Sequence[TraceLine]) -> tuple[int, str] | None:
         """Add the lines; return the place of the first that does not fit, and why, or None."""
         kinds = list(map(type, lines))
-        count = min(map(kinds.index, _NO_ENTRIES.intersection(kinds)), default=len(lines))
+        count = min(map(kinds.index, {Header, Footer}.intersection(kinds)), default=len(lines))
         found: Any = lines[:count]
-        wrong = self._add_entries(found)
-        if wrong is not None or count == len(lines):
+        if (wrong := self._add_entries(found)) is not None or count == len(lines):
             return wrong
         last = lines[count]
         if isinstance(last, Footer):
@@ -258,12 +254,10 @@ class _Reading:
             if line.at_ns < at_ns:
                 return place, f"its time, {line.at_ns} ns, is before that of the last entry"
             at_ns = line.at_ns
-            wrong = self._wrong(line)
-            if wrong:
+            if wrong := self._wrong(line):
                 return place, wrong
             if type(line) in UNFOLDED:
-                wrong = _why_no_pieces(line)
-                if wrong:
+                if wrong := _why_no_pieces(line):
                     return place, wrong
                 more += len(line.lengths) - 1
                 if more > MAX_ENTRIES:
@@ -277,14 +271,12 @@ class _Reading:
     def _wrong(self, line: Any) -> str:
         kind: Any = type(line)  # an `isinstance` that fails on a Struct takes much longer
         if kind in OF_REPLY or kind in UNFOLDED:
-            number = line.request
-            if number not in self._open:
+            if (number := line.request) not in self._open:
                 return f"request {number} is not in the trace before it, or its reply has ended"
             if kind in _ENDS:
                 self._open.remove(number)
         elif kind is entries.Request:
-            before = self._messages.get(line.base)
-            if before is None:
+            if (before := self._messages.get(line.base)) is None:
                 return f"it is based on request {line.base}, which is not in the trace before it"
             if line.number in self._messages:
                 return f"there is a request {line.number} before it"

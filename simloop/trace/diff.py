@@ -87,11 +87,10 @@ def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
     one_end, other_end = expected.footer, got.footer
     if one_end is not None and other_end is not None:
         # What is counted, or covered by what comes before, is no difference that says something.
-        ends = (_plain(replace(each, digest="", entries=0)) for each in (one_end, other_end))
-        one_said, other_said = ends
-        if one_said == other_said:
+        said = [_plain(replace(each, digest="", entries=0)) for each in (one_end, other_end)]
+        if said[0] == said[1]:
             return None
-        return Divergence(None, *_field(one_said, other_said), _context(record, len(record)))
+        return Divergence(None, *_field(*said), _context(record, len(record)))
     if one_end is other_end:
         return None
     one_is, other_is = ("no end" if end is None else "an end" for end in (one_end, other_end))
@@ -105,8 +104,7 @@ def _entries(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDiffe
     kind = NAME[type(first)]
     if isinstance(first, entries.Request):
         sent = [deque(requests(each[: seq + 1]), maxlen=1)[0] for each in (one, other)]
-        found = request_difference(*sent)
-        if found is not None:
+        if (found := request_difference(*sent)) is not None:
             field, where, *values = found
             return FieldDifference(f"{kind}.{field}", f"request #{first.number}, {where}", *values)
     field, expected, got = _field(_plain(first), _plain(second))
@@ -152,8 +150,7 @@ def _field(one: Any, other: Any) -> tuple[str, Any, Any]:
             pairs = [(f"[{place}]", *pair) for place, pair in enumerate(zip_longest(one, other))]
         else:
             pairs = []
-        found = next((each for each in pairs if each[1] != each[2]), None)
-        if found is None:
+        if (found := next((each for each in pairs if each[1] != each[2]), None)) is None:
             return path.removeprefix("."), one, other
         path, one, other = path + found[0], found[1], found[2]
 

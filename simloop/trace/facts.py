@@ -20,15 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simloop import messages as values
-from simloop.messages import (
-    AssistantMessage,
-    FinishReason,
-    Message,
-    Request,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from simloop.messages import AssistantMessage, FinishReason, Message, Request, ToolCall
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.requests import read_request, shared
@@ -113,8 +105,7 @@ class Facts:
 
     def read(self, entry: AnyEntry) -> None:
         self.earlier, self.entry = self.entry, entry
-        add = _READERS.get(type(entry))
-        if add is not None:
+        if (add := _READERS.get(type(entry))) is not None:
             add(self, entry)
 
     def _begin(self, entry: entries.Prompt) -> None:
@@ -181,8 +172,7 @@ class Facts:
         else:
             sent = request.messages
             found = [one for one in ends if _adds_to(request, one, shared(one.messages, sent))]
-        found = [one for one in found if not self._begins_anew(request, one)]
-        if found:
+        if found := [one for one in found if not self._begins_anew(request, one)]:
             before: Request | None = max(found, key=lambda end: self._likeness(request, end))
             assert before is not None
             is_new = len(request.messages) > len(before.messages) or self._is_closed(before)
@@ -210,9 +200,7 @@ class Facts:
         is_same = end.messages == request.messages
         if reply is None or reply.sent_ns != entry.at_ns or not is_same:
             return False
-        if not reply.is_closed:
-            return True
-        return self._is_called_again(request)
+        return not reply.is_closed or self._is_called_again(request)
 
     def _is_called_again(self, request: Request) -> bool:
         """Return whether more calls have asked what a request begins with than it was asked."""
@@ -263,12 +251,11 @@ class Facts:
         if not (_has_all_of(before, kept) and is_told):
             return True
         asked, of_user = request.messages[-1], self.prompt.text if self.prompt else ""
-        is_own = type(asked) is UserMessage and of_user not in asked.text
+        is_own = type(asked) is values.UserMessage and of_user not in asked.text
         return is_own and self._is_answered(before)
 
     def _is_answered(self, request: Request) -> bool:
-        reply = self.replies.get(request.number)
-        if reply is None or reply.calls or not reply.text:
+        if (reply := self.replies.get(request.number)) is None or reply.calls or not reply.text:
             return False
         return reply.is_closed and reply.may_act
 
@@ -291,7 +278,7 @@ class Facts:
             is_over = len(end.messages) > 1 or self._is_answered(end)
             return is_same and is_over and self._is_called_again(request)
         kept, length = shared(end.messages, request.messages), len(request.messages)
-        tells = any(type(each.messages[-1]) is ToolMessage for each in others)
+        tells = any(type(each.messages[-1]) is values.ToolMessage for each in others)
         is_told = tells and length < len(end.messages)
         return (kept == length and is_told) or (kept in (0, length) and self._is_answered(end))
 
@@ -320,8 +307,7 @@ class Facts:
         return is_apart and (is_other or self._callers(request) > 0)
 
     def _compare(self, entry: entries.Request, request: Request) -> None:
-        before = self.before
-        if before is None:
+        if (before := self.before) is None:
             self.kept, self.added, self.goes_on = 0, request.messages, False
             return
         if entry.base == before.number:
@@ -332,34 +318,29 @@ class Facts:
         self.goes_on = _has_all_of(before, self.kept)
 
     def _say(self, entry: entries.TextDelta) -> None:
-        reply = self.replies.get(entry.request)
-        if reply is not None:
+        if (reply := self.replies.get(entry.request)) is not None:
             reply.pieces.append(entry.text)
             reply.at_ns = entry.at_ns
 
     def _begin_call(self, entry: entries.ToolCallDelta) -> None:
-        reply = self.replies.get(entry.request)
-        if reply is not None:
+        if (reply := self.replies.get(entry.request)) is not None:
             reply.begun = entry.call_id
 
     def _call(self, entry: entries.ToolCall) -> None:
         self.asked[entry.call_id] = entry.request
         self._waiting.setdefault(entry.call_id, []).append(entry.request)
-        reply = self.replies.get(entry.request)
-        if reply is not None:
+        if (reply := self.replies.get(entry.request)) is not None:
             reply.calls.append(ToolCall(entry.call_id, entry.name, entry.arguments))
             reply.at_ns = entry.at_ns
 
     def _rename(self, entry: entries.CallRenamed) -> None:
         number = self.asked[entry.to_id] = self.asked.get(entry.call_id, 0)
-        waiting = self._waiting.get(entry.call_id)
-        if waiting:
+        if waiting := self._waiting.get(entry.call_id):
             waiting.pop()
         self._waiting.setdefault(entry.to_id, []).append(number)
 
     def _close(self, entry: entries.Finish | entries.Error | entries.StreamCut) -> None:
-        reply = self.replies.get(entry.request)
-        if reply is not None:
+        if (reply := self.replies.get(entry.request)) is not None:
             kind: type = type(entry)  # an `isinstance` that fails on a Struct takes much longer
             end: Any = entry
             reply.finish = end.reason if kind is entries.Finish else None
@@ -390,9 +371,8 @@ class Facts:
         self._waiting[entry.call_id] = waiting
 
     def _return(self, entry: entries.ToolResult) -> None:
-        started = self.running.get(entry.call_id)
         self.ran.add(entry.call_id)
-        if started:
+        if started := self.running.get(entry.call_id):
             started.pop(0)
             if not started:
                 del self.running[entry.call_id]

@@ -134,13 +134,12 @@ class RunSpans:
             span.close(entry.at_ns, error, message)
 
     def _ended(self, entry: entries.Ended) -> None:
-        reached = entry.outcome is Outcome.COMPLETED
         self.agent.attributes["simloop.outcome"] = str(entry.outcome)
         if entry.text:
             said = _messages("assistant", _text(entry.text), finish_reason=str(entry.outcome))
             self.agent.attributes["gen_ai.output.messages"] = said
-        error = "" if reached else str(entry.outcome)
-        self.agent.close(entry.at_ns, error, "" if reached else entry.message)
+        failure = () if entry.outcome is Outcome.COMPLETED else (str(entry.outcome), entry.message)
+        self.agent.close(entry.at_ns, *failure)
 
     def close(self, at_ns: int) -> None:
         """Close the spans that have no end of their own: their run was stopped, or is cut off."""

@@ -20,7 +20,6 @@ from simloop.virtual.real_world import LISTS, stack
 MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
 _COMPREHENSION = re.compile(r"\.<locals>(\.<(?:list|set|dict)comp>)+$|\.?<(?:list|set|dict)comp>")
-_STAND_INS = "simloop.virtual.border.answers"
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -58,8 +57,7 @@ def sleeps_itself(task: asyncio.Task[Any]) -> bool:
 def _wait_of(task: asyncio.Task[Any]) -> tuple[str, str, "_Owner"]:
     place, awaited, nearest = "", "", _Owner.PYTHON
     for coroutine, frame in _chain(task.get_coro()):
-        owner = _owner_of(frame)
-        if owner >= nearest and owner is not _Owner.PYTHON:
+        if (owner := _owner_of(frame)) >= nearest and owner is not _Owner.PYTHON:
             place, awaited, nearest = place_of(frame), "", owner
         else:
             awaited = awaited or coroutine.__qualname__
@@ -87,8 +85,7 @@ def place_of_error(error: BaseException) -> str:
     """Return the innermost place of the program that an exception passed, or one of a package."""
     place, nearest = "", _Owner.PACKAGE
     for frame, line in traceback.walk_tb(error.__traceback__):
-        owner = _owner_of(frame)
-        if owner >= nearest:
+        if (owner := _owner_of(frame)) >= nearest:
             place, nearest = place_of_code(frame.f_code, line), owner
     return place
 
@@ -122,8 +119,7 @@ def caller(frame: FrameType) -> tuple[CodeType, int] | None:
     """Return the code and the line of the place that `callers_place` names, for later use."""
     package = None
     for each in stack(frame):
-        owner = _owner_of(each)
-        if owner is _Owner.PROGRAM:
+        if (owner := _owner_of(each)) is _Owner.PROGRAM:
             return each.f_code, each.f_lineno
         if owner is _Owner.PACKAGE:
             package = package or (each.f_code, each.f_lineno)
@@ -180,7 +176,7 @@ def _owner_of(frame: Any) -> _Owner:
 def _owner(file: str, module: str) -> _Owner:
     if _is_ours(module):
         # The stand-ins are functions of Python for a program.
-        return _Owner.PYTHON if module == _STAND_INS else _Owner.SIMLOOP
+        return _Owner.PYTHON if module == "simloop.virtual.border.answers" else _Owner.SIMLOOP
     if module.partition(".")[0] == "anyio" or _is_ours_or_pythons(file, module):
         return _Owner.PYTHON
     return _Owner.PACKAGE if any(part in file for part in _INSTALLED) else _Owner.PROGRAM

@@ -32,8 +32,7 @@ OVER: Any = object()
 
 def kind_of(app: Any, address: str) -> type[services.App]:
     """Return the kind of an app that is the service at an address. Raises ScenarioError."""
-    kind = _KINDS.get(_arguments(app))
-    if kind is None:
+    if (kind := _KINDS.get(_arguments(app))) is None:
         message = f"the service is {type(app).__name__}, which is neither an app nor a function"
         hint = "give an ASGI app, a WSGI app, or a function that takes a request"
         raise ScenarioError(message, key=f"services.{address}", hint=hint)

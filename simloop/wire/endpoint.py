@@ -77,8 +77,7 @@ class Endpoint:
 
     def answer_blocking(self, request: HttpRequest) -> HttpReply:
         """Return the reply as `answer` does, and block the calling thread until it is there."""
-        found = self._found(request)
-        if found is None or self.port.loop.busy:
+        if (found := self._found(request)) is None or self.port.loop.busy:
             return run_blocking(self.answer(request))
         # Most services answer at once, and an event loop for it would take as long as the rest.
         begin(self.port.turn())

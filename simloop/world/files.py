@@ -68,8 +68,7 @@ class Files:
 
     def _find(self, path: str) -> str | None:
         """Return the text of a file, or None for a folder. Raises OSError if neither is there."""
-        name = self._name(path)
-        if name not in self._tree:
+        if (name := self._name(path)) not in self._tree:
             raise self._missing(path, _above(name))
         return self._tree[name]
 
@@ -106,8 +105,7 @@ class Files:
 
     def mkdir(self, path: str, *, parents: bool = False) -> None:
         """Make a folder. With `parents`, make those above it too, and accept an existing one."""
-        name = self._name(path)
-        if name in self._tree and not (parents and self._tree[name] is None):
+        if (name := self._name(path)) in self._tree and not (parents and self._tree[name] is None):
             raise FileExistsError(_message(path, "is there already"))
         self._make_room(path, name, parents=parents)
         self._tree[name] = None
@@ -134,8 +132,7 @@ class Files:
 
     def remove(self, path: str, *, tree: bool = False) -> None:
         """Remove a file; with `tree` also a folder and all that is in it."""
-        name = self._name(path)
-        if name == ROOT:
+        if (name := self._name(path)) == ROOT:
             raise PermissionError(_message(path, "the root cannot be removed"))
         if self._find(path) is None and not tree:
             raise IsADirectoryError(_message(path, "is a folder"))

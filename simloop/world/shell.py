@@ -122,7 +122,8 @@ class Shell(Struct, eq=False):
         return code
 
     async def _call(self, words: list[str], text: str | None, write: Write) -> int:
-        words = [_STATUS.sub(self._said, word) for word in words]
+        known = {"$?": str(self.status)}
+        words = [_STATUS.sub(lambda found: known.get(found[0], found[0]), word) for word in words]
         while words and _ASSIGNMENT.match(words[0]):  # no program looks at it
             words = words[1:]
         if not words:
@@ -136,9 +137,6 @@ class Shell(Struct, eq=False):
             if told:
                 await write(stream, told)
         return code
-
-    def _said(self, found: re.Match[str]) -> str:
-        return str(self.status) if found[0] == "$?" else found[0]
 
     async def _own(self, name: str, *arguments: str, text: str | None) -> Done:
         if name == "sleep":

@@ -126,7 +126,6 @@ MOST_SUBSCHEMAS = 50_000
 
 # Their subschemas are for the value that the schema around them is for, and not for a part of it.
 _SAME_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
-_BY_NAME = ("dependentSchemas", "dependencies")
 
 
 def _refuse_endless(schema: Any, name: str) -> None:
@@ -162,7 +161,7 @@ def _same_value(schema: Mapping[str, Any]) -> Iterator[Any]:
     for key in _SAME_VALUE:
         inner = schema.get(key, ())
         yield from inner if isinstance(inner, list) else (inner,) if inner else ()
-    for key in _BY_NAME:
+    for key in ("dependentSchemas", "dependencies"):
         inner = schema.get(key)
         yield from (each for each in inner.values() if isinstance(each, dict)) if inner else ()
 

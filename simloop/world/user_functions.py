@@ -29,12 +29,9 @@ MOST_KEPT = 20
 # `pytest.fail` and `pytest.skip`, the draws of Hypothesis and simloop end code by a BaseException.
 _CONTROL = {"_pytest", "hypothesis", "simloop"}
 _OURS = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).parent))
-_INSTALLED = ("/site-packages/", "/dist-packages/")
 _PYTHONS = (os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120 - compared with strings
 _CARRIERS = frozenset({"Python", "anyio"})  # they call a function for others, in a thread
 _RERAISING = frozenset({"pydantic_ai"})  # 2.31 (2026-11) tells its model of no exception
-# What JavaScript's SDKs and their ports to Python raise when a request is aborted.
-_ABORTS = ("AbortError", "APIUserAbortError")
 
 
 def independent(hook: _Hook) -> _Hook:
@@ -86,8 +83,7 @@ class UserError(Struct):
         self.told = tuple(self.lines())
         waiting: list[BaseException | None] = [self.error]
         while waiting:
-            error = waiting.pop()
-            if error is not None and error.__traceback__ is not None:
+            if (error := waiting.pop()) is not None and error.__traceback__ is not None:
                 error.__traceback__ = None
                 waiting += (error.__cause__, error.__context__)
                 waiting += error.exceptions if isinstance(error, BaseExceptionGroup) else ()
@@ -144,7 +140,7 @@ def library_of(file: str) -> str:
     A package whose source is in the current folder is of the program: tests may run an installed
     copy of it.
     """
-    for folder in _INSTALLED:
+    for folder in ("/site-packages/", "/dist-packages/"):
         _, is_there, path = file.replace("\\", "/").rpartition(folder)
         if is_there:
             name = path.partition("/")[0]
@@ -224,7 +220,8 @@ def fault_of(error: BaseException) -> Fault:
     status = getattr(error, "status_code", getattr(error, "status", None))
     if isinstance(status, int):
         return Fault(message, status=status)
-    if type(error).__name__ in _ABORTS:
+    # What JavaScript's SDKs and their ports to Python raise when a request is aborted.
+    if type(error).__name__ in ("AbortError", "APIUserAbortError"):
         return Fault(message, code="aborted")
     if isinstance(error, TimeoutError):
         return Fault(message, code="timeout")

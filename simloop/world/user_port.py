@@ -136,8 +136,7 @@ class UserPort:
 # Not a method of the port: the port has the cancellation, and with a way back, each run would leave
 # its world to the garbage collector.
 def _record_stop(recorder: Recorder, signal: Signal) -> None:
-    cause = _CAUSES.get(type(signal))
-    if cause is not None:  # a hook that ends its run is not the user
+    if (cause := _CAUSES.get(type(signal))) is not None:  # a hook that ends its run is not the user
         recorder.record(entries.StopRequested, cause)
 
 

@@ -134,8 +134,7 @@ class NameExchange:
             _forget(cls)
 
     def _holder_of(self, namespace: dict[str, Any], module: str) -> _Holder | None:
-        package = str.partition(module, ".")[0]
-        if package in LISTS.private_twins:
+        if (package := str.partition(module, ".")[0]) in LISTS.private_twins:
             return None
         by_value, originals, stand_ins = self._by_value, {}, {}
         for name, value in list(namespace.items()):

@@ -149,8 +149,7 @@ class Loopback:
         self._names[inode_of(one)] = names
 
     def _wait(self, one: Any, event: int) -> None:
-        seconds = one.gettimeout()
-        if seconds == 0:
+        if (seconds := one.gettimeout()) == 0:
             return
         if not self.pipes.wait_for(partial(is_ready, one.fileno(), event), seconds, "a socket"):
             raise TimeoutError("timed out")

@@ -122,8 +122,7 @@ class Pipes:
 
     def _pass_a_deadline(self, me: SimulatedThread) -> None:
         """Move time once if somebody polls twice in an instant, as `Popen` does at a deadline."""
-        now_ns = self.loop.now_ns
-        if now_ns != self._empty_ns:
+        if (now_ns := self.loop.now_ns) != self._empty_ns:
             self._empty_ns = now_ns
         elif now_ns != self._moved_ns:
             me.threads.sleep(me, 1)

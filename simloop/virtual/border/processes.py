@@ -154,8 +154,7 @@ class Process:
 
     async def read_more(self) -> bytes:
         """Return what comes next on its standard input; nothing at its end."""
-        descriptor = self._descriptors.get(0, -1)
-        if descriptor < 0:
+        if (descriptor := self._descriptors.get(0, -1)) < 0:
             return b""
         if 0 in self._noted:
             await self._until(functools.partial(pipes.is_ready, descriptor, pipes.READ))
@@ -172,8 +171,7 @@ class Process:
             self.unread += len(data)
             self._pipes.changed()
             return
-        descriptor = self._descriptors.get(stream, -1)
-        if descriptor < 0:
+        if (descriptor := self._descriptors.get(stream, -1)) < 0:
             getattr(sys, _STREAMS[stream]).write(data.decode(errors="backslashreplace"))
             return
         rest, is_noted = memoryview(data), stream in self._noted
@@ -390,8 +388,7 @@ def _kill_group(processes: Processes, group: int, number: int, /) -> None:
     if group in {0, os.getpgrp()}:
         _killpg(group, number)  # refused: the agent itself is in it
         return
-    members = [each for each in processes.children.values() if each.group == group]
-    if not members:
+    if not (members := [each for each in processes.children.values() if each.group == group]):
         raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
     for each in members:
         each.send(number)

@@ -78,9 +78,8 @@ class StandardInput:
         await self._pipes.await_for(fiber, self._waits, "a question on standard input")
 
     def _waits(self) -> bool:
-        if is_ready(self._reader, READ):
-            return False
-        return self._is_asked or self._pipes.is_watched(self._reader)
+        is_awaited = self._is_asked or self._pipes.is_watched(self._reader)
+        return is_awaited and not is_ready(self._reader, READ)
 
     async def type(self, fiber: Fiber, text: str) -> None:
         """Type a text, as far as it fits into the pipe at a time."""

@@ -188,8 +188,7 @@ def _main_thread(_: Answers) -> threading.Thread:
 
 
 def _signal(_: Answers, number: Any, handler: Any) -> Any:
-    me = thread_here()
-    if me is None or not me.is_main:
+    if (me := thread_here()) is None or not me.is_main:
         return _SIGNAL[0](number, handler)
     return signal.getsignal(number)  # nobody sends one: alarms and real processes are refused
 

@@ -218,8 +218,7 @@ class VirtualLoop(ReachingLoop):
 
     def advance_ns(self, nanoseconds: int) -> None:
         """Move time forward within the running callback, as a blocking `time.sleep` does."""
-        then_ns = self.now_ns + nanoseconds
-        if then_ns > self._time_limit_ns:
+        if (then_ns := self.now_ns + nanoseconds) > self._time_limit_ns:
             reached = f"reached by a wait until {clock_text(then_ns)}"
             raise RunawayRun(self.report(f"max_virtual_ns={self.max_virtual_ns} {reached}"))
         self.now_ns = then_ns

@@ -42,8 +42,7 @@ def waits(loop: VirtualLoop) -> Iterator[Wait]:
     )
     wakes = {handle._args[0]: when_ns for when_ns, handle in handles if handle._callback is WAKE}
     for task in loop.unfinished():
-        future = getattr(task, "_fut_waiter", None)
-        if future is None:  # it can run
+        if (future := getattr(task, "_fut_waiter", None)) is None:  # it can run
             continue
         place, name = place_of_task(task), name_of_task(task)
         if future in wakes and sleeps_itself(task):

@@ -610,8 +610,7 @@ class Threads:
                 loop.progress.count(1)
                 if not self._ready:
                     self._advance()
-                thread = self._pick()
-                if thread is me:
+                if (thread := self._pick()) is me:
                     break
                 self._run(thread)
         finally:

@@ -129,8 +129,7 @@ def _connected(module: Any, kind: str) -> Iterator[Undo]:
     def connecting(original: Any, connection: Any) -> None:
         host = connection._tunnel_host or connection.host  # noqa: SLF001 - what a proxy is asked for
         port = connection._tunnel_port or connection.port  # noqa: SLF001
-        endpoint = _endpoint_for(lambda: (str(host), port))
-        if endpoint is None:
+        if (endpoint := _endpoint_for(lambda: (str(host), port))) is None:
             original(connection)
             return
         is_https = isinstance(connection, module.HTTPSConnection)

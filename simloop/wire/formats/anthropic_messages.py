@@ -304,9 +304,8 @@ class _MessageEncoder(replies.BlockEncoder):
 
 def _delta(block: replies.ReplyBlock, piece: str) -> WireEvent:
     _, kind, name = _BLOCKS[block.kind]
-    return _event(
-        "content_block_delta", {"index": block.index, "delta": {"type": kind, name: piece}}
-    )
+    delta = {"type": kind, name: piece}
+    return _event("content_block_delta", {"index": block.index, "delta": delta})
 
 
 def _event(name: str, fields: JsonObject) -> WireEvent:

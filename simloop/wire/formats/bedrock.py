@@ -48,10 +48,9 @@ class Bedrock(replies.WireFormat):
 
     def reply(self, body: JsonObject) -> WireReply:
         message = payload.object_at(payload.object_at(body, "output", ""), "message", "output")
+        pieces = payload.objects_at(message, "content", "output.message")
         return WireReply(
-            payload.model_message(
-                _piece(*each) for each in payload.objects_at(message, "content", "output.message")
-            ),
+            payload.model_message(_piece(*each) for each in pieces),
             payload.text_at(body, "stopReason", ""),
             payload.usage_of(payload.object_at(body, "usage", ""), "inputTokens", "outputTokens"),
         )
@@ -126,8 +125,7 @@ def _read_messages(body: JsonObject) -> Iterator[values.Message]:
 
 
 def _blocks(message: JsonObject, key: str, number: int) -> _Blocks:
-    blocks = list(payload.objects_at(message, "content", key))
-    if not blocks:
+    if not (blocks := list(payload.objects_at(message, "content", key))):
         raise _refused("empty", number)
     for at, (place, block) in enumerate(blocks):
         if "text" in block and not payload.text_at(block, "text", place).strip():

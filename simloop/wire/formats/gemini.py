@@ -127,25 +127,21 @@ def _read_contents(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
                 del messages[-1]
                 text, reasoning = last.text + reply.text, last.reasoning + reply.reasoning
                 reply = values.AssistantMessage(text, last.calls + reply.calls, reasoning)
-            else:
-                _check(unanswered)
+            elif unanswered:
+                raise _refused("missing")
             messages.append(reply)
             unanswered = [*reply.calls]
         elif role in ("user", "function", ""):
             messages += _read_user(parts, unanswered)
         else:
             raise _refused("role")
-    _check(unanswered)
+    if unanswered:
+        raise _refused("missing")
     if not messages:
         raise _refused("no messages", key=f"{_PLACE}contents")
     instruction = payload.object_at(body, "systemInstruction", "")
     system = [_text(*each) for each in _parts(instruction, "systemInstruction")]
     return "\n".join(system), tuple(messages)
-
-
-def _check(unanswered: Sequence[values.ToolCall]) -> None:
-    if unanswered:
-        raise _refused("missing")
 
 
 def _text(key: str, part: JsonObject) -> str:
@@ -194,16 +190,16 @@ def _read_user(
         unanswered.remove(call)
         yield _read_result(call, payload.object_at(result, "response", key), key)
     if said:
-        _check(unanswered)
+        if unanswered:
+            raise _refused("missing")
         yield values.UserMessage("\n".join(said))
 
 
 def _read_result(call: values.ToolCall, response: JsonObject, key: str) -> values.ToolMessage:
     value = next(iter(response.values())) if set(response) in _RESULTS else response
     text = payload.content_text(value, key) if isinstance(value, str) else None
-    return values.ToolMessage(
-        call.id, payload.object_text(value, key) if text is None else text, "error" in response
-    )
+    said = payload.object_text(value, key) if text is None else text
+    return values.ToolMessage(call.id, said, "error" in response)
 
 
 def _read_tools(body: JsonObject) -> Iterator[values.ToolSpec]:

@@ -64,9 +64,8 @@ class OpenAIChat(OpenAIFormat):
             raise WrongRequest("n", words, is_limit=True)
         system, messages = _read_messages(body)
         form = payload.object_at(body, "response_format", "")
-        tools, forced = payload.chosen(
-            body, tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools"))
-        )
+        offered = tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools"))
+        tools, forced = payload.chosen(body, offered)
         return WireRequest(
             payload.model_of(body), system, messages, tools, streams=bool(body.get("stream")),
             reports_usage=bool(payload.object_at(body, "stream_options", "").get("include_usage")),
@@ -113,8 +112,7 @@ class OpenAIChat(OpenAIFormat):
 
 def _read_messages(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
     """Return the system prompt and the messages; a later one of the system is one of the user."""
-    given = payload.list_at(body, "messages")
-    if not given:
+    if not (given := payload.list_at(body, "messages")):
         raise refused("no messages", key="messages")
     system: list[str] = []
     messages: list[values.Message] = []
@@ -184,8 +182,7 @@ def _check_calls(given: Sequence[JsonObject]) -> None:
 
 
 def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
-    kind = tool.get("type")
-    if kind not in ("function", "custom"):
+    if (kind := tool.get("type")) not in ("function", "custom"):
         return payload.provider_tool(tool, key)
     return payload.tool_spec(payload.object_at(tool, kind, key), f"{key}.{kind}", "parameters")
 

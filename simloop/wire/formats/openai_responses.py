@@ -47,9 +47,8 @@ class OpenAIResponses(OpenAIFormat):
         for index, item in enumerate(turn.given):
             reader.read(item, f"input[{index}]")
         system, messages = reader.conversation([instructions] if instructions else [])
-        tools, forced = payload.chosen(
-            body, payload.tools_of(body, ("function", "custom"), "parameters")
-        )
+        offered = payload.tools_of(body, ("function", "custom"), "parameters")
+        tools, forced = payload.chosen(body, offered)
         text = payload.object_at(body, "text", "")
         size = '{"object": "response.input_tokens", "input_tokens": %d}'
         return _ResponsesRequest(

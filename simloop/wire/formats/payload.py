@@ -24,9 +24,8 @@ T = TypeVar("T")
 ANY_OBJECT: JsonObject = {"type": "object"}
 _ENCODER = msgspec.json.Encoder()
 
-PROVIDERS: dict[str, dict[str, Any]] = json.loads(
-    Path(__file__).with_name("words.json").read_text("utf-8")
-)
+_WORDS = Path(__file__).with_name("words.json")
+PROVIDERS: dict[str, dict[str, Any]] = json.loads(_WORDS.read_text("utf-8"))
 """The words of providers for errors, refusals, finishes and parts, with their sources."""
 
 
@@ -103,8 +102,7 @@ def counts_of(usage: Usage, given: str, came: str, total: str) -> dict[str, int]
 
 def model_of(body: JsonObject) -> str:
     """Return the name of the model that a request asks."""
-    model = text_at(body, "model", "")
-    if not model:
+    if not (model := text_at(body, "model", "")):
         raise refusal("openai", "no model", key="model")
     return model
 
@@ -168,8 +166,7 @@ def model_message(pieces: Iterable[Piece]) -> values.AssistantMessage:
 
 def tool_spec(tool: JsonObject, key: str, schema: str) -> ToolSpec:
     """Return a tool whose JSON Schema stands in the field `schema`."""
-    name = text_at(tool, "name", key)
-    if not name:
+    if not (name := text_at(tool, "name", key)):
         message = f"Missing required parameter: '{_place(key, 'name')}'."
         raise WrongRequest(_place(key, "name"), message)
     parameters = object_text(object_at(tool, schema, key) or ANY_OBJECT, _place(key, schema))
@@ -178,8 +175,7 @@ def tool_spec(tool: JsonObject, key: str, schema: str) -> ToolSpec:
 
 def output_of(form: JsonObject, key: str, *, is_strict: bool = False) -> StructuredOutput | None:
     """Return the object that a request asks for, by the form of its answer."""
-    kind = form.get("type")
-    if kind not in ("json_schema", "json_object"):
+    if (kind := form.get("type")) not in ("json_schema", "json_object"):
         return None
     given = object_at(form, "json_schema", key) or form
     schema = object_text(object_at(given, "schema", key) or ANY_OBJECT, key)

@@ -98,10 +98,8 @@ class BlockEncoder(ABC):
                 self.finish = part
                 if not part.raw and part.reason is values.FinishReason.INTERRUPTED:
                     return self.opening()
-                changes = [
-                    *self._close_prose(),
-                    *(BlockChange("close", one) for one in self._calls),
-                ]
+                closed = [BlockChange("close", one) for one in self._calls]
+                changes = [*self._close_prose(), *closed]
                 self._calls, ending = [], self.ended(part)
             case values.StreamError():
                 return [self.failed(part.fault)]
@@ -143,8 +141,7 @@ class BlockEncoder(ABC):
     def _grow_prose(self, kind: BlockKind, piece: str) -> Iterator[BlockChange]:
         if not piece:  # no provider opens a block for nothing
             return
-        block = self._prose
-        if block is None or block.kind != kind:
+        if (block := self._prose) is None or block.kind != kind:
             yield from self._close_prose()
             block = self._prose = self._new(kind)
             yield BlockChange("open", block)
@@ -158,8 +155,7 @@ class BlockEncoder(ABC):
 
     def _grow_call(self, delta: values.ToolCallDelta) -> Iterator[BlockChange]:
         yield from self._close_prose()
-        block = self._open_call(delta.call_id, delta.name)
-        if block is None:
+        if (block := self._open_call(delta.call_id, delta.name)) is None:
             block = self._new("call", delta.call_id, delta.name)
             self._calls.append(block)
             yield BlockChange("open", block)

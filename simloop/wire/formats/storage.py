@@ -61,8 +61,7 @@ class Storage:
         given = tuple(map(self._referred, items_of(body, "input")))
         known = {each.get("id") for each in (*before, *given)} if self.thoughts else ()
         for item in given if self.thoughts else ():
-            thought = self.thoughts.get(item.get("id"))
-            if thought is not None and thought not in known:
+            if (thought := self.thoughts.get(item.get("id"))) is not None and thought not in known:
                 raise _refused("no thought", item["id"], item.get("type"), thought, key="input")
         is_kept, reader = body.get("store") is not False, self._readers.pop(previous, None)
         return Turn(before, given, previous, conversation, is_kept, reader)
@@ -113,8 +112,7 @@ class Storage:
     def _referred(self, item: JsonObject) -> JsonObject:
         if item.get("type") != "item_reference":
             return item
-        name = payload.text_at(item, "id", "input")
-        if name not in self._output:
+        if (name := payload.text_at(item, "id", "input")) not in self._output:
             raise _refused("no item", name, key="input")
         return self._output[name]
 
