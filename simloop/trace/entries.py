@@ -153,6 +153,9 @@ class ToolResult(Entry, frozen=True, gc=False):
     text: str
     is_error: bool = False
     details: Any = None
+    missed: str = ""  # its last statement of SQL, if it found no row and nobody asked how many
+    kept: str = ""  # each UPDATE and DELETE whose change the database keeps, with `; ` between
+    overwrote: str = ""  # a statement that undoes what another call has changed since a reading
 
 
 class Note(Entry, frozen=True, gc=False):

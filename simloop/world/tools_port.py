@@ -22,6 +22,7 @@ from simloop.escape import writable
 from simloop.messages import Outcome, ToolCall, ToolMessage, ToolResult, ToolSpec, json_value
 from simloop.trace import entries, facts
 from simloop.trace.recorder import Recorder
+from simloop.virtual.border.statements import WORK, Work
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
 from simloop.virtual.clock.tasks import Started, begin, is_coroutine
 from simloop.virtual.clock.timeouts import Timeout
@@ -78,6 +79,7 @@ class OwnTools(msgspec.Struct, eq=False):
     _broken: set[int] = set()  # the numbers of requests whose replies broke
     _answered: set[str] = set()  # the ids of calls whose results were sent
     _schemas: dict[str, Any] = {}  # of the tools that requests have offered
+    _works: list[Work] = []  # of the tools that run
     _offered: dict[int, Any] = {}  # their names by the numbers of the requests
 
     def of(self, name: str) -> ToolBehaviour:
@@ -118,16 +120,20 @@ class OwnTools(msgspec.Struct, eq=False):
         """Record a call: the block gives its result to the function, or raises."""
         started = self.start(name, arguments)
         here, details = CURRENT_CALL.set(started.id), self.of(name).details
+        self._works.append(work := Work(arguments.values(), self._works))
+        its_work = WORK.set(work)
         try:
-            yield lambda value: self.end(started, shown_result(value), details=details)
+            yield lambda value: self.end(started, shown_result(value), work, details=details)
         except Exception as error:
             told = message_of(error) or type(error).__name__
             if isinstance(error, AssertionError):  # is judged: a tool's own claim does not hold
                 told = user_functions.describe(error)
-            self.end(started, f"Error: {told}", is_error=True)
+            self.end(started, f"Error: {told}", work, is_error=True)
             raise
         finally:
             CURRENT_CALL.reset(here)
+            WORK.reset(its_work)
+            self._works.remove(work)
 
     def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         self._read()
@@ -139,10 +145,12 @@ class OwnTools(msgspec.Struct, eq=False):
         return call
 
     def end(
-        self, call: ToolCall, text: str, *, is_error: bool = False, details: Any = None
-    ) -> None:
-        kind = entries.ToolResult
-        self._recorder.record(kind, call.id, call.name, writable(text), is_error, details)
+        self, call: ToolCall, text: str, work: Work | None = None, *, is_error: bool = False,
+        details: Any = None,
+    ) -> None:  # fmt: skip
+        did = () if work is None else (work.missed, "; ".join(work.kept[:9]), work.overwrote)
+        data = call.id, call.name, writable(text), is_error, details, *map(writable, did)
+        self._recorder.record(entries.ToolResult, *data)
 
     def id_for(self, name: str, arguments: str) -> str:
         """Take the call of the model that a tool with these arguments answers; return its id."""

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from simloop import Scenario, Simulation, World, simulate
-from simloop.trace.entries import LeftBehind
+from simloop import Scenario, Simulation, World, simulate, traced
+from simloop.trace.entries import LeftBehind, ToolResult
+from simloop.virtual.border.statements import Work
 
 LOCKED = "OperationalError: database is locked"
 
@@ -183,6 +184,162 @@ def test_changes_are_lost_if_a_database_is_closed_without_a_commit(
     found = Simulation(Scenario(prompt="Go."), loop=agent).run_unchecked().trace.entries
     left = [each for each in found if isinstance(each, LeftBehind)]
     assert [each.name for each in left if each.what == "transaction"] == lost
+
+
+def _drops(one: sqlite3.Connection, loan: str) -> sqlite3.Cursor:
+    return one.execute("DELETE FROM t WHERE x = ?", [loan])
+
+
+def _drops_and(change: str) -> Callable[[sqlite3.Connection, str], object]:
+    return lambda one, loan: (_drops(one, loan), one.execute(change))
+
+
+MISSES: dict[str, tuple[Callable[[sqlite3.Connection, str], object], bool]] = {
+    "dropped": (_drops, True),
+    "dropped by name": (lambda one, x: one.execute("DELETE FROM t WHERE x = :x", {"x": x}), True),
+    "kept": (_drops_and("COMMIT"), True),
+    "counted": (lambda one, loan: _drops(one, loan).rowcount, False),
+    "read": (_drops_and("SELECT count(*) FROM t"), False),
+    "something else": (_drops_and("INSERT INTO t VALUES (9)"), False),
+    "behind a change": (
+        lambda one, x: (one.execute("INSERT INTO t VALUES (9)"), _drops(one, x)),
+        False,
+    ),
+    "not put in": (lambda one, x: one.execute("INSERT INTO t SELECT ? WHERE 0", [x]), False),
+    "of no argument": (lambda one, _: _drops(one, "all"), False),
+    "nothing": (lambda one, _: one.execute(""), False),
+}
+
+
+def test_an_argument_without_a_text_does_no_harm() -> None:
+    class Session:
+        def __str__(self) -> str:
+            raise ValueError("it has none")
+
+    work = Work([Session(), "a"], [])
+    work.add("DELETE FROM t WHERE x = ? OR y = ?", ["a", b"\0"], 0)
+    assert work.missed == "DELETE FROM t WHERE x = ? OR y = ?"
+
+
+DROP = "DELETE FROM t WHERE x = ?"
+
+
+@pytest.mark.parametrize(
+    ("sql", "value", "end", "keeps"),
+    [
+        (DROP, "a", "commit", True),
+        (DROP, "a", "a block", True),
+        (DROP, "a", "each at once", True),
+        (DROP, "a", "COMMIT", True),
+        (DROP, "a", "ROLLBACK", False),
+        (DROP, "a", "rollback", False),
+        (DROP, "a", "a block that fails", False),
+        (DROP, "a", "close", False),
+        (DROP, 7, "commit", False),
+        ("INSERT INTO t VALUES (?)", "c", "commit", False),
+    ],
+)
+def test_a_result_names_a_change_that_its_tool_has_committed(
+    sql: str, value: object, end: str, database: Path, *, keeps: bool
+) -> None:
+    with closing(sqlite3.connect(database)) as one, one:
+        one.execute("INSERT INTO t VALUES ('a'), (7)")
+
+    @traced
+    def move(to: str) -> str:
+        with closing(sqlite3.connect(database)) as one:
+            if end == "each at once":
+                one.isolation_level = None
+            if "a block" in end:
+                with suppress(ValueError), one:
+                    one.execute(sql, [value])
+                    if "fails" in end:
+                        raise ValueError(to)
+                with one:
+                    one.execute("INSERT INTO t VALUES ('c')")
+            else:
+                one.execute(sql, [value])
+            if end == "COMMIT":
+                one.execute(sql, [value])
+            if end.isupper():
+                one.execute(end)
+            elif end in {"commit", "rollback"}:
+                getattr(one, end)()
+        with closing(sqlite3.connect(database)) as one:
+            one.execute("SELECT 1")
+        if end == "commit":
+            raise ValueError("the shelf is full")
+        return "Error: the shelf is full"
+
+    async def agent(_: str) -> str:
+        with suppress(ValueError):
+            move("b")
+        return "Done."
+
+    found = Simulation(Scenario(prompt="Go."), loop=agent).run_unchecked().trace.entries
+    (result,) = [each for each in found if isinstance(each, ToolResult)]
+    assert bool(result.kept) is keeps
+
+
+READ_N, WRITE_N = "SELECT n FROM t WHERE x = ?", "UPDATE t SET n = ? WHERE x = ?"
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "n", "calls", "undoes"),
+    [
+        (READ_N, WRITE_N, 5, "aa", True),
+        (f"{READ_N} -- again", WRITE_N, 5, "aa", False),
+        ("SELECT ?", WRITE_N, 5, "aa", False),
+        (READ_N, "UPDATE t SET n = n + ? WHERE x = ?", 5, "aa", False),
+        (READ_N, "INSERT INTO t (n, x) VALUES (?, ?)", 5, "aa", False),
+        (READ_N, WRITE_N, "a", "aa", False),  # as the model has given it
+        (READ_N, WRITE_N, 5, "ab", False),
+        (READ_N, WRITE_N, 5, "a", False),
+    ],
+)
+def test_a_result_names_a_change_that_undoes_another_call(
+    reads: str, writes: str, n: object, calls: str, database: Path, *, undoes: bool
+) -> None:
+    with closing(sqlite3.connect(database)) as one, one:
+        one.execute("ALTER TABLE t ADD COLUMN n")
+        one.execute("INSERT INTO t VALUES ('a', 1), ('b', 1)")
+
+    @traced
+    async def add(x: str, seconds: int) -> str:
+        with closing(sqlite3.connect(database, isolation_level=None)) as one:
+            one.execute(reads, [x])
+            await asyncio.sleep(seconds + 1)
+            if "again" in reads:
+                one.execute(reads, [x])
+            one.execute(writes, [n, x])
+            one.execute(writes, [n, x])
+        return "done"
+
+    async def agent(_: str) -> str:
+        await asyncio.gather(*(add(x, seconds) for seconds, x in enumerate(calls)))
+        return "Done."
+
+    found = Simulation(Scenario(prompt="Go."), loop=agent).run_unchecked().trace.entries
+    overwrote = [bool(each.overwrote) for each in found if isinstance(each, ToolResult)]
+    assert overwrote == [False, undoes][: len(calls)]
+
+
+@pytest.mark.parametrize("how", MISSES)
+def test_a_result_names_the_last_statement_that_finds_no_row(how: str, database: Path) -> None:
+    does, misses = MISSES[how]
+
+    @traced
+    def return_loan(loan: str) -> str:
+        with closing(sqlite3.connect(database)) as one, one:
+            does(one, loan)
+        return "It is returned."
+
+    async def agent(_: str) -> str:
+        return return_loan("seven")
+
+    found = Simulation(Scenario(prompt="Go."), loop=agent).run_unchecked().trace.entries
+    (result,) = [each for each in found if isinstance(each, ToolResult)]
+    assert bool(result.missed) is misses
 
 
 def test_a_database_in_memory_needs_no_commit() -> None:

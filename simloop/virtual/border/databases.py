@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from simloop.virtual.border.answers import answers_here, stand_in
+from simloop.virtual.border.statements import WORK, end_here
 from simloop.virtual.border.thread_stand_ins import home
 from simloop.virtual.clock.listener import listener_of
 from simloop.virtual.clock.loop import loop_here
@@ -85,6 +86,7 @@ class _WaitingConnection(_Connection):  # type: ignore[misc]
     def commit(self) -> None:
         self.check()
         _waited(self, super().commit)
+        end_here(keeps=True)
 
     @property
     def uncommitted(self) -> int:
@@ -98,6 +100,7 @@ class _WaitingConnection(_Connection):  # type: ignore[misc]
     def rollback(self) -> None:
         self.check()
         super().rollback()
+        end_here(keeps=False)
 
     def close(self) -> None:
         self.check()
@@ -105,10 +108,13 @@ class _WaitingConnection(_Connection):  # type: ignore[misc]
             rows = self.uncommitted
             if rows and sys.exc_info()[0] is None:  # after an exception it is meant
                 listener.loses(rows, callers_place())
+        end_here(keeps=False)
         super().close()
 
     def __exit__(self, *raised: object) -> Any:
-        if raised[0] is None:
+        if raised[0] is not None:
+            end_here(keeps=False)
+        else:
             with suppress(_sqlite3.Error):  # the next line raises it again, and rolls back
                 self.commit()
         return super().__exit__(*raised)
@@ -118,11 +124,22 @@ class _WaitingConnection(_Connection):  # type: ignore[misc]
 def _waiting(cursor: Any) -> Any:
     class WaitingCursor(cursor):  # type: ignore[misc]
         def execute(self, sql: str, *given: Any) -> Any:
-            return self._waited(sql, lambda: super(WaitingCursor, self).execute(sql, *given))
+            done = self._waited(sql, lambda: super(WaitingCursor, self).execute(sql, *given))
+            if (work := WORK.get()) is not None:
+                work.add(sql, given[0] if given else (), super().rowcount)
+                if not self.connection.in_transaction:
+                    end_here(keeps=True)
+            return done
 
         def executemany(self, sql: str, rows: Any) -> Any:
             every = [*rows]  # an iterator cannot be read again
             return self._waited(sql, lambda: super(WaitingCursor, self).executemany(sql, every))
+
+        @property
+        def rowcount(self) -> int:
+            if (work := WORK.get()) is not None:
+                work.missed = ""
+            return super().rowcount  # type: ignore[no-any-return]
 
         def _waited(self, sql: str, call: Callable[[], Any]) -> Any:
             one = self.connection

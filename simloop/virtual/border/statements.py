@@ -1,0 +1,69 @@
+"""What the statements of a tool do in databases, as far as its caller has to know."""
+
+import re
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+_PASSING = ("BEGIN", "COMMIT", "END", "PRAGMA", "SAVEPOINT", "RELEASE", "ROLLBACK")
+_READING, _FINDING = ("SELECT", "WITH"), ("UPDATE", "DELETE")
+_SHOWN = 60  # characters of a statement
+_TABLES = re.compile(r"(?i)\b(?:from|join|into|update)\s+(\w+)").findall
+_NAME = re.compile(r"[^\W\d]").match  # no number and no date
+_RELATIVE = re.compile(r"(\w+)\s*=[^,]*\b\1\b")  # such as `n = n + 1`
+
+
+class Work:
+    """The statements of a tool that is called with `arguments`, beside `others` that run.
+
+    `missed` is the last statement, if it names an argument and finds no row. `overwrote` is one
+    that writes what it has from an older state of its table than another call has left, and `kept`
+    those that are committed, if they name something.
+    """
+
+    def __init__(self, arguments: Iterable[Any], others: "list[Work]") -> None:
+        self._arguments, self._others = _texts(arguments), others
+        self._changed = False
+        self.read = dict[str, set[str]]()  # by table, the values that were asked for
+        self.stale = set[str]()
+        self.missed = self.overwrote = ""
+        self.open = list[str]()  # changes that are not committed
+        self.kept = list[str]()
+
+    def add(self, sql: str, given: Any, rows: int) -> None:
+        verb = sql.split(maxsplit=1)[0].upper() if sql.strip() else ""
+        if verb in _PASSING:
+            if verb == "ROLLBACK":
+                self.open.clear()
+            return
+        values = _texts(given.values() if isinstance(given, Mapping) else given)
+        tables, shown = {*_TABLES(sql)}, " ".join(sql.split())[:_SHOWN]
+        if verb in _READING:
+            self.read |= dict.fromkeys(tables, values)
+            self.stale -= tables
+        elif rows > 0:
+            if verb in _FINDING and any(map(_NAME, values)):
+                self.open.append(shown)
+            is_own = values <= self._arguments or _RELATIVE.search(sql)
+            if verb == "UPDATE" and not (is_own or self.stale.isdisjoint(tables)):
+                self.overwrote = shown
+            for other in self._others:
+                shared = (each for each in tables & other.read.keys() if other is not self)
+                other.stale |= {each for each in shared if other.read[each] & values}
+        self._changed = self._changed or rows > 0
+        is_named = verb in _FINDING and not self._arguments.isdisjoint(values)
+        self.missed = shown if is_named and not self._changed else ""
+
+
+def _texts(values: Iterable[Any]) -> set[str]:
+    return {str(each) for each in values if type(each) in (str, int, float)}
+
+
+WORK: ContextVar[Work | None] = ContextVar("work", default=None)
+"""The work of the tool that runs here."""
+
+
+def end_here(*, keeps: bool) -> None:
+    """End the open transaction of the tool that runs here."""
+    if (work := WORK.get()) is not None:
+        work.kept, work.open = [*work.kept, *(work.open if keeps else ())], []
