@@ -277,8 +277,7 @@ def trial(
         if violation.name not in known:
             run.end(errors.InvariantViolated(str(violation)))
 
-    listens = until is Until.VIOLATION and bool(chosen.judged)
-    if listens:
+    if listens := until is Until.VIOLATION and bool(chosen.judged):
         judging.tell = end
         run.listen(judging)
     if watch is not None:

@@ -40,7 +40,7 @@ _SPENDING = (
 )  # fmt: skip
 _REFUSED = 400  # the status of a service
 _ALIKE, _AGAIN = 3, 2  # runs in a row; replies that call a tool, which may be given up then
-_OF_SERVERS = frozenset({500, 503})
+_PASSING = frozenset({500, 503, "connection", "overloaded_error"})  # statuses and codes
 _DONE = ("name", "text", "status", "failure", "body", "exit")  # what tools, services, programs did
 
 
@@ -77,8 +77,7 @@ def may_be_uncounted(facts: Facts, reply: ReceivedReply) -> bool:
     """
     if not reply.is_closed:
         return True
-    fault = reply.fault
-    if fault is None or facts.goes_on:
+    if (fault := reply.fault) is None or facts.goes_on:
         return False
     return _USUAL.classify(fault) is ErrorClass.OVERFLOW
 
@@ -136,8 +135,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         entry = yield
         if type(entry) is entries.Prompt:
             failures.clear()
-        reply = reply_before(facts, entry)
-        if reply is None:
+        if (reply := reply_before(facts, entry)) is None:
             continue
         in_run, in_row, unsure = failures[facts.conversation]
         if reply.is_closed and not is_useless(reply):
@@ -305,7 +303,9 @@ class _Spent:
             if self.facts.offers and self.facts.previous and not self.facts.previous.tools:
                 self.aside += 1
             else:
-                self._add(reply_before(self.facts, entry), retried=not self.facts.added)
+                reply, is_retry = reply_before(self.facts, entry), not self.facts.added
+                self.unsure += bool(is_retry and reply and reply.calls)  # it was of no use
+                self._add(reply, retried=is_retry)
         elif type(entry) is entries.Ended:
             self._add(self.facts.reply, retried=True)
 
@@ -475,7 +475,7 @@ def _can_be_retried(
     if fault is None or is_unread or (asked_ns or 0) > MINUTE_NS:
         return False
     if policy is None:
-        return limits.max_error_count < inf and fault.status in _OF_SERVERS
+        return limits.max_error_count < inf and not _PASSING.isdisjoint({fault.status, fault.code})
     if fault.status in _HOPELESS:  # whatever its words are
         return False
     return policy.retryable(policy.classify(fault))
@@ -615,9 +615,18 @@ def event_loop_not_blocked(_: Subject, entry: entries.LoopBlocked) -> str:
 
 @of_agents(
     "No thread of an agent waits while it holds a lock that another thread waits for.",
-    "threading, Lock Objects", sees=[entries.LockHeld],
+    "threading, Lock Objects", sees=[entries.LockHeld, entries.StopRequested],
 )  # fmt: skip
-def no_lock_held_while_waiting(_: Subject, entry: entries.LockHeld) -> str:
-    """Work that is to be done side by side is then done one after the other."""
-    held = f"the thread that held it waited at {entry.place}"
-    return f"a thread waits {clock(entry.took_ns)} for a lock, and {held}"
+def no_lock_held_while_waiting(_: Subject) -> Watch:
+    """Work that is to be done side by side is then done one after the other.
+
+    A prompt may wait until what an earlier one has left behind is over, which was stopped.
+    """
+    is_stopped = False
+    while True:
+        entry = yield
+        if type(entry) is entries.StopRequested:
+            is_stopped = True
+        elif not is_stopped:
+            held = f"the thread that held it waited at {entry.place}"
+            return f"a thread waits {clock(entry.took_ns)} for a lock, and {held}"

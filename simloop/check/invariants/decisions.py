@@ -238,8 +238,7 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
 def follow_ups_taken_at_run_end(subject: Subject, entry: Any) -> str:
     """It must not come between calls and their results, or while a message to steer by waits."""
     course = subject.course
-    reply = closed_by(course)
-    if reply is None or not (reply.calls or entry.signal.steering):
+    if (reply := closed_by(course)) is None or not (reply.calls or entry.signal.steering):
         return ""
     for effect in course.asked:
         if type(effect) is effects.TakeQueued and effect.queue is Queue.FOLLOW_UP:

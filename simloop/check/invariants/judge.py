@@ -158,8 +158,7 @@ class Judge:
                 if (text := check(subject, entry)) and sends[place] is None:
                     found = [*(found or ()), (place, text)]
             for place, begins in seen[1]:
-                send = sends[place]
-                if send is None:
+                if (send := sends[place]) is None:
                     if not begins:
                         continue
                     send = self._begin(place)

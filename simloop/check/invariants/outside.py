@@ -14,7 +14,7 @@ from simloop.check.invariants import tools
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import strings
-from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
+from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault, json_value
 from simloop.messages import ToolCall as Called
@@ -26,6 +26,7 @@ from simloop.trace.entries import (
     ProgramStarted,
     Prompt,
     Queued,
+    Refused,
     Request,
     ServiceReply,
     ServiceRequest,
@@ -38,9 +39,10 @@ from simloop.virtual.clock.instants import EPOCH_NS, SECOND_NS
 
 _WORK = (ProgramStarted, ProgramEnded, ServiceRequest, ServiceReply)
 _REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
-_UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
+UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
 _UNKNOWN = frozenset({500, 502, 504})
 _IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
+PAGES = ("pages", "total_pages", "totalPages", "page_count", "pageCount", "last_page", "lastPage")
 PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_cursor")
 _OF_ONE = ("PUT", "PATCH", "DELETE")  # which change what has the address
 _LOST = frozenset({"lost", "timed-out", "refused"})
@@ -49,25 +51,13 @@ _PATH = re.compile(r"(?i)path|file|folder|dir|url|uri|key")
 _COMMAND = re.compile(r"(?i)command|cmd|script|code|shell")
 _AS_GOOD = frozenset({404, 409, 410})
 _HAS_VERSIONS = re.compile(r"(?i)if-match|etag|[\"']version[\"']")
+_COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
 _FRAMEWORKS = re.compile(r"pydantic_ai|langgraph|agents import")
 _BREAKS_OFF = re.compile(r"async|hread|Executor|signal|multiprocessing")
-_PARTLY = re.compile(
-    r"(?i)\b(but|however|though|although|already|only|partly|yet|(is|was) \w+ed)\b"
-)
+_EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _TRIES, _SHORT = 10, 20  # the second is the length in characters of a verdict, as `allowed`
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
-_ABSENT = re.compile(
-    r"\b(not found|do(es)? not exist|(is|are) not (there|known)|"
-    r"no (?!answer|repl|respon|connect|confirm|access|succ)\w+)"
-)
-"""Words for what is not there, which tell nothing of a service that did not answer."""
-_DENIED = re.compile(
-    r"\b(not|never|nothing)( \w+){0,2} (start|run\b|ran\b|execut|sent\b|done|carried|made|perform|"
-    r"begun|chang|happen|attempt)|^(error\W+)?not \w+(ed|ld|id|ght|nt)\b|"
-    r"\bnothing (was|is|has been) \w+(ed|ld|id|ght|nt)\b|"
-    r"\b(was|is|been) not (?!receiv|reach|answer|confirm|allow|connect)\w+(ed|ld|id|ght|nt)\b"
-)
-"""Words for a change that was not made."""
+_TRY_AGAIN = re.compile(r"(?<!not )\b(try|call|send)( \w+){0,2} again\b")
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
 _NAMED_KEY = re.compile(rf'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"({_KEYS.pattern})"')
 
@@ -89,8 +79,7 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
         if type(entry) is Request:
             refused.clear()
         elif type(entry) is ServiceReply:
-            first = sent.pop(entry.request, None)
-            if first is not None and entry.status in _REFUSALS:
+            if (first := sent.pop(entry.request, None)) is not None and entry.status in _REFUSALS:
                 refused[first.once, *tools.what_of(first)] = entry.status
         else:
             sent[entry.number] = entry
@@ -117,7 +106,7 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
             is_keyed = bool(first and first.once and entry.status >= _BROKEN_SERVICE)
-            if first and (entry.failure in _UNCERTAIN or entry.status in _UNKNOWN or is_keyed):
+            if first and (entry.failure in UNCERTAIN or entry.status in _UNKNOWN or is_keyed):
                 uncertain.append(first)
         elif is_change(subject, entry) and entry.method not in _IDEMPOTENT:
             sent[entry.number] = entry
@@ -155,8 +144,8 @@ def keys_used_once(_: Subject) -> Watch:
 
 @of_agents(
     "Of two calls of a reply that change the same thing, the second begins after the first.",
-    "CWE-362, Race Condition", sees=[MainRequest, ServiceRequest, ServiceReply],
-    begins=[ServiceRequest],
+    "CWE-362, Race Condition", sees=[MainRequest, ServiceRequest, ServiceReply, ToolResult],
+    begins=[ServiceRequest, ToolResult],
 )  # fmt: skip
 def no_lost_updates(subject: Subject) -> Watch:
     """Else the last one is another than the model has asked for last, or lacks the first change.
@@ -174,6 +163,10 @@ def no_lost_updates(subject: Subject) -> Watch:
             known = json_value(entry.body)
             if isinstance(known, dict):
                 read.setdefault(reading.pop(entry.request, ""), []).append(known)
+        elif type(entry) is ToolResult:
+            if entry.overwrote:
+                does = f"{entry.overwrote!r} of the tool {entry.name!r}"
+                return f"{does} writes what was read before another call changed it"
         elif type(entry) is not ServiceRequest or has_versions:
             reading, read, under_way, written = {}, {}, {}, {}
         elif entry.method == "GET":
@@ -188,11 +181,8 @@ def no_lost_updates(subject: Subject) -> Watch:
                     return f"{does} is sent while request {one.number} for the same is under way"
             under_way[entry.number] = entry
             for at, known in read.items():
-                if (
-                    f"{changed}/".startswith(f"{at}/")
-                    and known[1:]
-                    and _is_of(known[0], entry, subject)
-                ):
+                is_of_it = f"{changed}/".startswith(f"{at}/") and known[1:]
+                if is_of_it and _is_of(known[0], entry, subject):
                     first = written.setdefault(at, entry)
                     if first.body != entry.body:
                         read_before = f"what was read before request {first.number} changed it"
@@ -275,13 +265,48 @@ def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | Prog
 
 @of_agents(
     "A change of a database is committed before its connection is closed, and before the prompt "
-    "ends.",
-    "sqlite3, Transaction control", sees=[LeftBehind],
+    "ends; one of a tool that fails is rolled back.",
+    "sqlite3, Transaction control", sees=[LeftBehind, MainRequest, Refused, ServiceReply,
+    ToolResult], begins=[LeftBehind, Refused, ServiceReply, ToolResult],
 )  # fmt: skip
-def changes_committed(subject: Subject, entry: LeftBehind) -> str:
-    """A change that is not wanted is rolled back, or an exception passes the close."""
-    lost = f"{entry.name} of a database are left without a commit at {entry.place}"
-    return lost if entry.what == "transaction" and subject.facts.stop is None else ""
+def changes_committed(subject: Subject) -> Watch:
+    """A change that is not wanted is rolled back, or an exception passes the close.
+
+    A service may have done what fails. What it refuses may be undone, and a failure may be noted.
+    """
+    undone = "\n"  # changes with this between them may undo each other; the empty text is in all
+    while True:
+        entry = yield
+        if type(entry) is LeftBehind:
+            if entry.what == "transaction" and subject.facts.stop is None:
+                return f"{entry.name} of a database are left without a commit at {entry.place}"
+        elif type(entry) is not ToolResult:
+            status = getattr(entry, "status", 0)  # a service that is not there has none
+            undone = "\n" if type(entry) is Request else ";" * (status in _REFUSALS)
+        elif undone not in entry.kept and _is_refused(entry):
+            what = f"the tool {entry.name!r} of call {entry.call_id!r}"
+            return f"{what} returns {entry.text!r:.60}, and keeps {entry.kept!r:.120}"
+
+
+def _is_refused(entry: ToolResult) -> bool:
+    is_noted = not entry.kept or PATTERNS["kept on failure"].search(entry.kept)
+    is_part = PATTERNS["partly"].search(entry.text) or tells(entry.text, "doubts")
+    return bool(PATTERNS["refused"].search(entry.text) and not is_noted and not is_part)
+
+
+@of_agents(
+    "The model is told of an UPDATE or a DELETE that finds no row.", "sqlite3, Cursor.rowcount",
+    sees=[ToolResult],
+)  # fmt: skip
+def missing_rows_told(subject: Subject, entry: ToolResult) -> str:
+    """Only the last statement of a tool counts, if it has an argument, and none has changed a row.
+
+    A tool that asks how many rows there were knows it, and so does one that reads afterwards.
+    """
+    if not entry.missed or _COUNTS.search(subject.source) or tells(entry.text, tool=entry.name):
+        return ""
+    result = f"the tool {entry.name!r} of call {entry.call_id!r} returns {entry.text!r:.60}"
+    return f"{result}, and {entry.missed!r} has found no row"
 
 
 def _made(request: ServiceRequest, given: str) -> tuple[tuple[str, str, str], str | int]:
@@ -324,8 +349,7 @@ def services_not_pressed(subject: Subject) -> Watch:
                 failed[tools.what_of(first)] = entry
         else:
             sent[entry.number], what = entry, tools.what_of(entry)
-            reply = failed.pop(what, None)
-            if reply is None or subject.asked[1:]:
+            if (reply := failed.pop(what, None)) is None or subject.asked[1:]:
                 continue
             asked = Fault("", headers=(("retry-after", reply.retry_after),))
             is_date = reply.retry_after.endswith("GMT")
@@ -353,16 +377,16 @@ def services_not_pressed(subject: Subject) -> Watch:
 def slow_programs_ended(subject: Subject) -> Watch:
     """The model may start it again, beside the first one. A program in the background may go on.
 
-    A stop may reach it after the end of the run, in the same moment.
+    After a stop, one in a thread may end by its own timeout.
     """
     running: dict[int, ProgramStarted] = {}
     given_up: dict[int, str] = {}
     new: set[int] = set()  # those of the newest reply
     left_ns: dict[int, int] = {}  # the end of the run that has left it
+    grace_ns = subject.tool_timeout or 2 * tools.SOON_NS
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is ProgramStarted:
+        if (kind := type(entry)) is ProgramStarted:
             running[entry.number] = entry
             new.add(entry.number)
         elif kind is StopRequested:
@@ -373,7 +397,7 @@ def slow_programs_ended(subject: Subject) -> Watch:
             if len(texts) == 1 and tells(texts[0], "timeouts"):
                 given_up |= dict.fromkeys(running, texts[0])
         else:
-            late = [number for number, ns in left_ns.items() if entry.at_ns > ns + NS_PER_MS]
+            late = [number for number, ns in left_ns.items() if entry.at_ns > ns + grace_ns]
             if kind is LeftBehind:
                 late = [number for number in running if given_up.get(number)]
                 left_ns |= {number: entry.at_ns for number in running if number in given_up}
@@ -437,7 +461,7 @@ def failed_programs_told(subject: Subject) -> Watch:
                 if status := failed.get(message.text.strip()):
                     has = f"request {entry.number} has {message.text!r:.60} for call {call_id!r}"
                     return f"{has}, and the program ended with exit status {status}"
-                said = _ABSENT.sub("", message.text.lower())
+                said = PATTERNS["absent"].sub("", message.text.lower())
                 is_one = len(subject.results) == 1 and not subject.facts.has_twins
                 is_told = message.is_error or tells(said, tool=names.get(call_id, ""))
                 code = lost.rpartition(" ")[2]
@@ -457,10 +481,11 @@ def pages_told(subject: Subject) -> Watch:
     while True:
         entry = yield
         if type(entry) is ServiceRequest:
-            asked[entry.number] = entry.path.partition("?")[0]
+            asked[entry.number] = entry.path
         elif type(entry) is ServiceReply:
-            page, at = json_value(entry.body), asked.pop(entry.request, "")
-            if isinstance(page, dict) and (at in pages or any(map(page.__contains__, PAGED))):
+            page, path = json_value(entry.body), asked.pop(entry.request, "")
+            at, marks = path.partition("?")[0], PAGED + PAGES * ("page" in path)
+            if isinstance(page, dict) and (at in pages or any(map(page.__contains__, marks))):
                 pages.setdefault(at, []).append(page)
         else:
             for message in subject.results.values() if len(subject.results) == 1 else ():
@@ -470,10 +495,16 @@ def pages_told(subject: Subject) -> Watch:
                     texts = Counter(one for page in several for one in {*strings(page)} if one[1:])
                     own = [[one for one in strings(each) if texts[one] == 1] for each in several]
                     told = [any(one in text for one in each) for each in own]
-                    goes_on = several == every and any(map(every[-1].get, PAGED))
+                    goes_on = several == every and _has_next(every)
                     if all(own) and any(told) and (goes_on or not all(told)):
                         return f"request {entry.number} has {text!r:.80}: a page of {at} is missing"
             asked, pages = {}, {}
+
+
+def _has_next(pages: list[dict[str, Any]]) -> bool:
+    """Return whether there is a page behind these, by a mark or by their number."""
+    numbers = [each for each in map(pages[-1].get, PAGES) if type(each) is int]
+    return max(numbers, default=0) > len(pages) or any(map(pages[-1].get, PAGED))
 
 
 @of_agents(
@@ -510,7 +541,7 @@ def refused_changes_told(subject: Subject) -> Watch:
                 if not (message.is_error or passes_it_on or tells(words, tool=call.name)):
                     known = told.setdefault((call.name, words), {})
                     known[is_refused] = reply.status
-                    if len(known) > 1 or (is_refused and _boasts(message.text, call.name)):
+                    if len(known) > 1 or (is_refused and _boasts(words, call.name)):
                         what = f"{message.text!r:.60} for a change that a service"
                         how = f"refused with {known[True]}, as for one that it accepted"
                         return f"request {entry.number} has {what} {how}"
@@ -518,9 +549,9 @@ def refused_changes_told(subject: Subject) -> Watch:
 
 
 def _boasts(text: str, name: str) -> bool:
-    """Return whether a short text begins with a word for a success, or with that of its tool."""
+    """Return whether a text is none, or a short one that begins with a word for a success."""
     verb = re.sub(r"[^a-z].*", "", name) or "done"
-    begins = re.match(rf"(done|ok|success\w*|{verb}\w*e?d)\b", text.lower())
+    begins = re.match(rf"(done|ok|success\w*|{verb}\w*e?d)\b|{_EMPTY}", text.lower())
     return begins is not None and len(text) <= _SHORT and "already" not in text.lower()
 
 
@@ -528,7 +559,7 @@ def _own_words(text: str, call: Called, reply: ServiceReply) -> str:
     given = json_value(call.arguments)
     for each in (reply.body, *(given.values() if isinstance(given, dict) else ())):
         text = text.replace(str(each), "")
-    return re.sub(r"\d+", "", text)
+    return re.sub(r"\w*\d\w*", "", text)
 
 
 @invariant(
@@ -545,6 +576,7 @@ def changes_not_denied(subject: Subject) -> Watch:
     made, sent = dict[str, str](), dict[object, str]()  # by call, what has changed something
     bodies = dict[str, str]()  # the answers to changes
     hidden = set[str]()  # the calls that fail after a change
+    twice = set[str]()  # those that would make another change
     while True:
         entry = yield
         if type(entry) is ToolResult:
@@ -553,9 +585,12 @@ def changes_not_denied(subject: Subject) -> Watch:
         elif type(entry) in (ServiceRequest, ProgramStarted) and is_change(subject, entry):
             call_id = sent[type(entry), entry.number] = tools.asked_for(subject, entry)
             made.setdefault(call_id, f"{tools.described(entry)} was made")
-        elif type(entry) is ProgramEnded:
-            if entry.exit > 0:
-                made.pop(sent.pop((ProgramStarted, entry.program), ""), None)
+            if getattr(entry, "method", "PUT") not in _IDEMPOTENT and not entry.once:
+                twice.add(call_id)
+        elif type(entry) is ServiceRequest:  # who reads afterwards knows
+            made.pop(tools.asked_for(subject, entry), None)
+        elif type(entry) is ProgramEnded and entry.exit > 0:
+            made.pop(sent.pop((ProgramStarted, entry.program), ""), None)
         elif type(entry) is ServiceReply:
             if not (call_id := sent.pop((ServiceRequest, entry.request), "")):
                 continue
@@ -564,23 +599,28 @@ def changes_not_denied(subject: Subject) -> Watch:
                 hidden.discard(call_id)  # it may be taken back
             elif call_id in bodies:
                 hidden.add(call_id)
-            elif entry.failure not in _UNCERTAIN:
+            elif entry.failure not in UNCERTAIN and entry.status not in _UNKNOWN:
                 made.pop(call_id, None)
         elif type(entry) is Request:
             for call_id, message in subject.results.items():
                 text = message.text.lower()
-                is_denied = call_id in made and _DENIED.search(text)
+                is_denied = call_id in made and _denies(text, may_repeat=call_id not in twice)
                 is_hidden = call_id in hidden and _hides_change(message.text, bodies[call_id])
                 if (is_denied or is_hidden) and not tells(text, "doubts"):
                     denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
                     return f"{denied}, and {made[call_id]}"
-            made, sent, bodies, hidden = {}, {}, {}, set()
+            made, sent, bodies, hidden, twice = {}, {}, {}, set(), set()
+
+
+def _denies(text: str, *, may_repeat: bool) -> bool:
+    """Return whether a text tells that nothing was done, or asks for another change."""
+    return bool(PATTERNS["denied"].search(text) or (not may_repeat and _TRY_AGAIN.search(text)))
 
 
 def _hides_change(text: str, body: str) -> bool:
     """Return whether a text tells of a failure alone, and not of a change with this answer."""
-    is_told = any(each in text for each in strings(json_value(body))) or _PARTLY.search(text)
-    return tells(text) and not is_told
+    is_told = any(each in text for each in strings(json_value(body)))
+    return tells(text) and not is_told and not PATTERNS["partly"].search(text)
 
 
 @of_agents(
@@ -668,7 +708,6 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
                 return f"{broken} and not {clock(most_ns)}: {answer.text!r:.60}"
             is_whole = is_seen and not getattr(start, "in_thread", False)  # it may go on
             later = [] if is_whole else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
-            took_ns = min(later, default=entry.at_ns) - start.at_ns
-            if took_ns > most_ns + tools.SOON_NS:
+            if (took_ns := min(later, default=entry.at_ns) - start.at_ns) > most_ns + tools.SOON_NS:
                 declared = f"the agent declares a tool_timeout of {clock(most_ns)}"
                 return f"{tools.described(start)} takes {clock(took_ns)}, and {declared}"

@@ -58,8 +58,7 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
     changed, done = set[tuple[str, ...]](), set[tuple[str, ...]]()  # before the pause, and since
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is entries.ServiceRequest:
+        if (kind := type(entry)) is entries.ServiceRequest:
             if not entry.once and changes_a_service(entry, subject.mutating):
                 if what_of(entry) in changed and subject.facts.request is None:
                     return f"{described(entry)} is sent before the pause, and again after it"
@@ -134,8 +133,7 @@ def changes_asked_about(subject: Subject) -> Watch:
     said, agreed = "", False
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is entries.Ended:
+        if (kind := type(entry)) is entries.Ended:
             said = entry.text
         elif kind is entries.Request:
             said, agreed = "", False
@@ -178,8 +176,7 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
     is_stopped = False  # once: its question may stay on the screen
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is entries.StopRequested:
+        if (kind := type(entry)) is entries.StopRequested:
             is_stopped = True
         elif kind is entries.Input:
             if entry.asked_by and entry.read_by and entry.asked_by != entry.read_by:

@@ -145,8 +145,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
     asked = 0  # the request without tools that holds the prompt
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is entries.Prompt:
+        if (kind := type(entry)) is entries.Prompt:
             prompt = newest = entry.text
             is_first, lacks, asked = True, "", 0
         elif kind is entries.LeftBehind:
@@ -325,7 +324,8 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         if asked is None or reply is None:
             continue
         history = () if last is None else last.messages
-        known, asked = {*asked.messages, *history}.difference(told), None
+        folded, asked = asked.messages, None
+        known = {*folded, *history}.difference(told)
         users = (each for each in request.messages if type(each) in {UserMessage, SummaryMessage})
         new: list[Message] = [each for each in users if each not in known and each.text not in said]
         if last is not None and request.system_prompt not in systems:
@@ -346,7 +346,9 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
                 text = new[0].text
                 return f"request {entry.number} has {text!r:.80} for its history: the summary {why}"
             told += new
-        elif len(history) > _LOST and known.isdisjoint(request.messages):
+        elif (len(history) > _LOST and known.isdisjoint(request.messages)) or (
+            len(folded) > _LOST and {*folded}.isdisjoint(request.messages)
+        ):
             if run is facts.prompt and (fault is not None or is_empty or is_cut):
                 return f"request {entry.number} has nothing of its history: the summary has failed"
             asked = None
@@ -571,8 +573,7 @@ def no_duplicate_messages(subject: Subject) -> Watch:
     newest = Counter[int]()  # the numbers of the requests that were counted
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is not entries.Request:
+        if type(entry) is not entries.Request:
             said[UserMessage, entry.text] += 1
             continue
         before = None if facts.before is None else facts.replies.get(facts.before.number)
@@ -590,8 +591,7 @@ def no_duplicate_messages(subject: Subject) -> Watch:
             sent.clear()
             added = facts.request.messages
         for message in added:
-            words = _words(message)
-            if words[1] and words in said:
+            if (words := _words(message))[1] and words in said:
                 sent[words] += 1
                 if sent[words] > said[words]:
                     return f"request {entry.number} has {words[1]!r:.80} {sent[words]} times"

@@ -5,6 +5,7 @@ limits and no policies.
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,10 @@ from simloop.trace.entries import AnyEntry
 from simloop.trace.facts import Facts
 from simloop.world.tools import Tool
 
-WORDS: dict[str, list[str]] = json.loads(Path(__file__).with_name("words.json").read_text("utf-8"))
+WORDS: dict[str, Any] = json.loads(Path(__file__).with_name("words.json").read_text("utf-8"))
+PATTERNS = {name: re.compile(f"(?i){'|'.join(parts)}") for name, parts in WORDS["patterns"].items()}
+"""What a change that was not made is told by (`denied`), and what is not there (`absent`); what
+tells more than a failure (`partly`); the names of what a database keeps of a failure."""
 
 
 def tells(text: str, of: str = "failures", *, tool: str = "") -> bool:
@@ -133,8 +137,7 @@ class Sent:
     def _add(self, message: Message, found: list[tuple[str, str]]) -> None:
         self.size += 1
         if type(message) is ToolMessage:
-            call_id = message.call_id
-            if call_id in self.open:
+            if (call_id := message.call_id) in self.open:
                 del self.open[call_id]
                 self.results.add(call_id)
             else:

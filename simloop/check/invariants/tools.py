@@ -39,6 +39,8 @@ CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 SOON_NS = 10 * 1_000_000_000  # less than a timeout of an agent
 _WORDS = re.compile(r"\w+").findall
 _A_VALUE = re.compile(r'"\s*:\s*\S')  # in the JSON of arguments
+_AMOUNT = re.compile(r"(?i)amount|cents|euro|dollar|price|quantity|copies|count$").search
+_RELATIVE = re.compile(r"(?i)adjust|correct|change|move|update").search
 _CLEAR, _LONG = 4, 1_000  # characters: such results are not equal by chance, and may be cut
 BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
 
@@ -89,8 +91,7 @@ def changes_made_once(subject: Subject) -> Watch:
     answered: dict[str, set[str]] = {}
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is Prompt:
+        if (kind := type(entry)) is Prompt:
             called -= started  # the others may have waited for the user's yes
             started.clear()
         elif kind is ToolCall:
@@ -200,7 +201,8 @@ def described(entry: ToolStarted | ProgramStarted | ServiceRequest) -> str:
 
 
 @of_agents(
-    "A tool of an agent succeeds only with arguments that its schema allows.",
+    "A tool of an agent succeeds only with arguments that its schema allows, and one that changes "
+    "the world with no negative amount.",
     "BUGS.md A9, A10, D11", sees=[ToolStarted, ToolResult, ServiceRequest],
 )  # fmt: skip
 def tool_arguments_fit_the_schema(subject: Subject) -> Watch:
@@ -241,7 +243,9 @@ def _wrong_values(subject: Subject, entry: ToolStarted) -> str:
         if key in known and (value is not None or key in needed)
     }
     if validator_of(bytes(spec.parameters), entry.name).is_valid(given):
-        return ""
+        taken = [key for key, value in given.items() if _AMOUNT(key) and str(value)[:1] == "-"]
+        is_judged = taken and entry.name in (subject.mutating or ()) and not _RELATIVE(entry.name)
+        return f"{described(entry)} runs, and {taken[0]!r} is negative" if is_judged else ""
     where = f"the schema in request {request.number}" if request else ""
     return f"{described(entry)} runs, and {where} does not allow these"
 
@@ -311,8 +315,7 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
     runs: list[_Run] = []
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is Prompt:
+        if (kind := type(entry)) is Prompt:
             running, runs = {}, []
         elif kind is ToolResult:
             started = running.pop(entry.call_id, None)
@@ -320,8 +323,7 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
             if started is not None and request is not None and not entry.is_error:
                 runs.append(_Run(started, entry.text, request))
         elif kind is Request:
-            before = facts.before
-            if before is not None:
+            if (before := facts.before) is not None:
                 for call, text in _told(facts.added, recorded):
                     if said := _again(runs, call, before):
                         return said
@@ -382,8 +384,7 @@ def failures_told(subject: Subject) -> Watch:
     failed: dict[str, tuple[str, str]] = {}
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is ToolResult:
+        if (kind := type(entry)) is ToolResult:
             failed = {one: each for one, each in failed.items() if each[0] != entry.name}
             if entry.is_error:
                 failed[entry.call_id] = entry.name, entry.text.removeprefix("Error: ")
@@ -421,8 +422,7 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
     machine = subject.machine is not None
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is ToolStarted:
+        if (kind := type(entry)) is ToolStarted:
             running[entry.call_id] = entry
             answered.pop(entry.call_id, None)
         elif kind is ToolResult:
@@ -463,8 +463,7 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
     ended_ns, stopped, interrupted = -1, False, False
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is ToolStarted:
+        if (kind := type(entry)) is ToolStarted:
             running[entry.call_id] = entry
         elif kind is ToolResult:
             running.pop(entry.call_id, None)
@@ -501,8 +500,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
     stopped = broken_off = False
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is ToolResult:
+        if (kind := type(entry)) is ToolResult:
             if not stopped and not (entry.is_error and (broken_off or entry.call_id in own)):
                 returned.setdefault(entry.call_id, []).append(entry)
         elif kind is ToolStarted:
@@ -596,11 +594,15 @@ def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     has = f"{entry.path} {entry.body}" if is_sent else shlex.join(entry.args)  # type: ignore[union-attr]
     plain = re.sub(r"\\.", " ", has)  # without the escapes of JSON
     sent = {*_WORDS(unquote_plus(f"{has} {plain}"))}
-    # A tool may compute with numbers. A call without words fits all.
+    # A call without words fits all, and a change may have numbers that a tool has computed.
     texts = {each: {one for one in words if not one.isdigit()} for each, words in given.items()}
-    fitting = sorted((len(given[each] & sent), each) for each in given if texts[each] <= sent)
-    is_one = fitting[-1:] and (len(fitting) == 1 or fitting[-1][0] > fitting[-2][0])
-    return fitting[-1][1] if is_one and fitting[-1][0] and all(given.values()) else ""
+    fitting = sorted(
+        (len(words & sent), getattr(entry, "method", "GET") == "GET" and words <= sent, each)
+        for each, words in given.items()
+        if texts[each] <= sent
+    )
+    is_one = fitting[-1:] and (len(fitting) == 1 or fitting[-1][:2] > fitting[-2][:2])
+    return fitting[-1][2] if is_one and fitting[-1][0] and all(given.values()) else ""
 
 
 def values_of(call: ToolCalled) -> Iterator[str]:
@@ -611,10 +613,11 @@ def values_of(call: ToolCalled) -> Iterator[str]:
 
 def _astray(results: Mapping[str, ToolMessage], bodies: Mapping[str, list[str]]) -> str:
     for call_id, message in results.items():
-        is_own = any(own in message.text for own in bodies.get(call_id, [""]))
+        text = _bare(message.text)
+        is_own = any(_bare(own) in text for own in bodies.get(call_id, [""]))
         for other, several in bodies.items() if not is_own else ():
             body = several[-1]
-            if other and len(body) >= _CLEAR and body in message.text:
+            if other and len(body) >= _CLEAR and _bare(body) in text:
                 return f"{call_id!r} with what a service has sent for call {other!r}: {body!r:.80}"
     return ""
 

@@ -6,13 +6,14 @@ and before it sends the message. So if an agent does not go on with an aborted r
 messages of that run.
 """
 
+import re
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.outside import is_change
+from simloop.check.invariants.outside import UNCERTAIN, is_change
 from simloop.check.invariants.requests import BEHIND, forms
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
 from simloop.check.invariants.tools import CHANGING, described, what_of
@@ -27,7 +28,8 @@ _SHORT, _SHORT_CHARS = 4, 4_000
 _WINDOW, _MOST = 20, 60  # messages: an agent may keep no more, and keeps some of so many
 _IDLE_NS = 15 * 60 * 10**9  # after which a session may end
 _SERVED = (entries.ServiceRequest, entries.ServiceReply)
-_REDIRECTS = 300  # the statuses below are successes
+_REDIRECTS, _BROKEN = 300, 500  # the statuses below the first are successes
+_THREADS = re.compile(r"hread|Executor")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 _CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
 
@@ -99,8 +101,7 @@ def queued_messages_delivered(subject: Subject) -> Watch:
     completed = False
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is entries.Queued:
+        if (kind := type(entry)) is entries.Queued:
             said.add(entry.text)
             waiting.add(entry)
         elif kind is entries.Ended:
@@ -187,8 +188,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
     was, sent_now = list[SentRequest](), list[SentRequest]()  # in the run before and in this one
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is entries.Prompt:
+        if (kind := type(entry)) is entries.Prompt:
             is_of_one = _speaker(prompt) == _speaker(entry.text)
             before = {call for call, work in made.items() if work not in tried and is_of_one}
             tried, made = tried | {*made.values()}, {}
@@ -212,8 +212,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
                     pending = f"{lost} in the run before, which {_ENDED[ended]}" * is_lost
                 if keeps and pending:
                     return pending
-            gone = made.keys() - calls
-            if gone and _begins_again(facts, request, gone):
+            if (gone := made.keys() - calls) and _begins_again(facts, request, gone):
                 return f"{lost}, and begins again where the run has been before"
             sent_now.append(request)
             answered = (call for call in calls.values() if call.name in mutating)
@@ -257,7 +256,7 @@ def _has_changed(entry: Any, mutating: Collection[str], changing: Collection[int
     if type(entry) is entries.ToolResult:
         return entry.name in mutating and not entry.is_error
     is_reply = type(entry) is entries.ServiceReply and entry.request in changing
-    return is_reply and 0 < entry.status < _REDIRECTS
+    return is_reply and (0 < entry.status < _REDIRECTS or entry.failure in UNCERTAIN)
 
 
 class _Lack(NamedTuple):
@@ -432,7 +431,8 @@ def continued_answers_are_whole(subject: Subject) -> Watch:
             # The words of a new prompt may be the result of a call.
             goes_on = tells(asked[-1], "going on") if asked else not is_first
             is_first = False
-            parts = [*parts, reply.text] if is_cut and goes_on and facts.added else []
+            goes_on = goes_on and any(reply.text.strip() in each.text for each in facts.added)
+            parts = [*parts, reply.text] if is_cut and goes_on else []
         elif entry.outcome is Outcome.COMPLETED and is_answer(reply) and reply.text in entry.text:
             for part in parts:
                 if part.strip() not in entry.text:
@@ -459,26 +459,28 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
     No stop interrupts a thread, so a tool that an agent calls in one is not judged. Nor is one that
     its code calls at the moment of the stop: a task that was ready before runs first. A task or a
     thread that a completed run has left behind is not stopped. A request to a service may be for
-    the clean-up, unless it is one that the stop has broken off.
+    the clean-up, unless it is one that the stop has broken off, or one that fails after the stop.
     """
     sent, broken_off = dict[int, entries.ServiceRequest](), set[tuple[str, str, str, str]]()
     stop: entries.StopRequested | None = None
-    goes_on = False  # a task or a thread of an earlier run
+    goes_on, under_way = False, set[int]()  # an earlier run; the requests to services at the stop
     while True:
         entry = yield
-        kind = type(entry)
-        if kind is entries.StopRequested:
+        if (kind := type(entry)) is entries.StopRequested:
             if _ends_the_run(subject, entry):
-                stop = entry
+                stop, under_way = entry, set() if _THREADS.search(subject.source) else {*sent}
         elif kind is entries.Prompt:
             stop = None
             broken_off.clear()
         elif kind is entries.ServiceReply:
-            if (begun := sent.pop(entry.request, None)) and stop and entry.failure == "closed":
+            fails = entry.failure or entry.status >= _BROKEN
+            is_ours = entry.failure == "closed" or (fails and entry.request in under_way)
+            if (begun := sent.pop(entry.request, None)) and stop and is_ours:
                 broken_off.add(what_of(begun))
         elif kind is entries.ServiceRequest:
+            open_still = {what_of(each) for number, each in sent.items() if number in under_way}
             sent[entry.number] = entry
-            if stop and what_of(entry) in broken_off:
+            if stop and what_of(entry) in broken_off | open_still:
                 again = f"{described(entry)} is sent again"
                 return f"{again} after the run was stopped ({stop.cause}, entry {stop.seq})"
         elif stop is None:

@@ -336,6 +336,11 @@ def test_a_prompt_goes_on_where_the_one_before_it_has_gone_on(run: Recording, fi
     assert all("fails (no more) where a run before it went on, after the" in each for each in found)
 
 
+def test_a_prompt_may_wait_for_the_end_of_one_that_was_stopped() -> None:
+    run = asked().stop().ended(Outcome.ABORTED).prompt().add(LockHeld, 8 * 10**8, "mine.py:3")
+    assert run.found(no_lock_held_while_waiting) == []
+
+
 @pytest.mark.parametrize(("after_s", "finds"), [(89, 1), (90, 0)])
 def test_a_run_may_fail_at_its_deadline(after_s: int, finds: int) -> None:
     run = asked().replied("", "a").started("a").after(after_s).result("a")
@@ -576,6 +581,29 @@ def test_a_reply_that_is_cut_off_may_count_as_an_error() -> None:
             run.failed().after(1).request([GO])
         subject = Subject(limits=limits, retry=declaring().retry)
         assert len(run.failed().ended(FAILED).found(agent_uses_its_limits, subject)) == finds
+
+
+@pytest.mark.parametrize(
+    ("code", "finds"), [("connection", 1), ("overloaded_error", 1), ("timeout", 0)]
+)
+def test_a_connection_that_is_lost_can_be_retried_and_so_can_an_overload(
+    code: str, finds: int
+) -> None:
+    run = asked().add(Error, 1, Fault("It is away.", code=code)).ended(FAILED)
+    subject = Subject(limits=Limits(max_steps=9, max_error_count=3))
+    assert len(run.found(agent_uses_its_limits, subject)) == finds
+
+
+@pytest.mark.parametrize(("calls", "finds"), [(["a"], 0), ([], 1)])
+def test_a_reply_that_is_asked_for_again_may_count_as_an_error(
+    calls: list[str], finds: int
+) -> None:
+    run = asked()
+    for each in calls:
+        run.replied("", each).request([GO])
+    run.failed().request([GO]).failed().ended(FAILED)
+    subject = Subject(limits=Limits(max_steps=9, max_error_count=3))
+    assert len(run.found(agent_uses_its_limits, subject)) == finds
 
 
 @pytest.mark.parametrize(("most", "finds"), [(2, 0), (9, 1)])

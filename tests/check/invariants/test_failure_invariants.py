@@ -15,6 +15,7 @@ from simloop.check.invariants.outside import (
     failed_programs_told,
     failures_not_remembered,
     keys_used_once,
+    missing_rows_told,
     no_changes_for_broken_replies,
     no_lost_updates,
     pages_told,
@@ -111,7 +112,9 @@ def pressed(
     return run
 
 
-def stopped_amid(*, ends: bool = False, later_s: float | None = None) -> Recording:
+def stopped_amid(
+    *, ends: bool = False, later_s: float | None = None, next_s: float = 1
+) -> Recording:
     """A stop amid a program for the newest call, and beside one that an earlier call began.
 
     It ends before the end of the run, so many seconds later, or not at all.
@@ -124,7 +127,7 @@ def stopped_amid(*, ends: bool = False, later_s: float | None = None) -> Recordi
     run.add(entries.LeftBehind, "program", "serve", "bot.py:9 in look").ended()
     if later_s is not None:
         run.after(later_s).add(entries.ProgramEnded, 2, -9)
-    return run.prompt().after(1).prompt()
+    return run.prompt().after(next_s).prompt()
 
 
 def probed(text: str = "exit status 3", *, again: bool) -> Recording:
@@ -220,16 +223,19 @@ def addressed(path: str, text: str = "a/b?c=d#e") -> Recording:
     return run.add(entries.ServiceRequest, 1, BANK, "GET", path)
 
 
-def listed(text: str, *pages: str, calls: str = "a", status: int = 200) -> Recording:
+def listed(
+    text: str, *pages: str, calls: str = "a", status: int = 200, at: str = "/boats?page="
+) -> Recording:
     """A call for which a service has these pages of a list."""
     run = asked().replied("", *calls)
     for number, page in enumerate(pages, 1):
-        run.add(entries.ServiceRequest, number, BANK, "GET", f"/boats?page={number}")
+        run.add(entries.ServiceRequest, number, BANK, "GET", f"{at}{number}")
         run.add(entries.ServiceReply, number, status, page)
     return run.request([GO, said("", *calls), *(returned(each, text) for each in calls)])
 
 
 FIRST, LAST = '{"boats": ["Ada", "Bo"], "more": true}', '{"boats": ["Cy"], "more": false}'
+OF_TWO = FIRST.replace('"more": true', '"pages": 2')
 
 
 def commanded(*args: str, key: str = "of", text: str = "lake 7") -> Recording:
@@ -245,9 +251,11 @@ def given_up(text: str, *, ends: bool = False) -> Recording:
     return sent(run, text).add(entries.LeftBehind, "program", "pytest", "bot.py:9 in look")
 
 
-def ordered_once(*, finish: FinishReason = FinishReason.TOOL_CALLS) -> Recording:
+def ordered_once(
+    *, finish: FinishReason = FinishReason.TOOL_CALLS, method: str = "POST", once: str = ""
+) -> Recording:
     run = asked().call("a", "{}", "pay").finish(finish)
-    return run.add(entries.ServiceRequest, 1, "https://b.example", "POST", "/b", "{}")
+    return run.add(entries.ServiceRequest, 1, "https://b.example", method, "/b", "{}", once)
 
 
 def paying() -> Recording:
@@ -319,11 +327,18 @@ def ordered(given: str, ran: str) -> Recording:
     return run.call("a", given, "pay").finish().started("a", ran, "pay")
 
 
-def forgotten(*kept: Message, words: str | None = None, cut: str = "") -> Recording:
+def dropped(text: str) -> Recording:
+    run = asked().replied("", "a")
+    return run.add(entries.ToolResult, "a", "return_loan", text, missed="UPDATE loans")
+
+
+def forgotten(
+    *kept: Message, words: str | None = None, cut: str = "", of: Sequence[Message] = ()
+) -> Recording:
     """A second prompt, before which a conversation is to be summed up."""
     run = asked().replied("", "a").request(SUMMED[:3]).replied("", "b").request(SUMMED[:5])
     run.replied("Done.").ended(text="Done.").prompt("More.")
-    run.request([UserMessage("Sum up: all of it")], tools=[])
+    run.request([*of, UserMessage("Sum up: all of it")], tools=[])
     if cut:
         run.text(cut).finish(FinishReason.LENGTH)
     else:
@@ -423,7 +438,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "request 2 after 1.000s, and the service asks for 7.000s"),
     (services_not_pressed, pressed(*[0.5] * 10, status=401), "retry 10 in a row within a second"),
     (slow_programs_ended, stopped_amid(later_s=60), "and the user has stopped it"),
-    (slow_programs_ended, stopped_amid(),
+    (slow_programs_ended, stopped_amid(later_s=21), "and the user has stopped it"),
+    (slow_programs_ended, stopped_amid(next_s=21),
      "the program pytest -q goes on at the end of the run, and the user has stopped it"),
     (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
     (failures_not_remembered, broken(again=False), "'Error: full', and nothing has run"),
@@ -438,7 +454,14 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (pages_told, listed("['Cy']", FIRST, LAST), "has \"['Cy']\": a page of /boats is missing"),
     (pages_told, listed("Ada, Bo", FIRST, LAST), "a page of /boats is missing"),
     (pages_told, listed("Ada, Bo", FIRST), "a page of /boats is missing"),
+    (pages_told, listed("Ada, Bo", OF_TWO), "a page of /boats is missing"),
     (refused_changes_told, answered((409, "", "Booked.")), "refused with 409"),
+    (refused_changes_told, answered((409, "", "Booked, reference 175300e3ab9f.")), "with 409"),
+    (refused_changes_told, answered((422, "", "(nothing)")), "refused with 422"),
+    (no_lost_updates, asked().replied("", "a").add(
+        entries.ToolResult, "a", "pay", "Paid.", overwrote="UPDATE t SET n = ?"),
+     "'UPDATE t SET n = ?' of the tool 'pay' writes what was read before another call"),
+    (missing_rows_told, dropped("Loan 7 is returned."), "'UPDATE loans' has found no row"),
     (summaries_lose_nothing, retold("Sum up: Go."), "request 4 and its summary lack 'seen'"),
     (arguments_quoted, commanded("measure lake 7"), "-c 'measure lake 7' has the text 'lake 7' of"),
     (arguments_quoted, commanded("measure it's", text="it's"), "of call 'a' as it is"),
@@ -450,6 +473,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (no_failure_in_place_of_the_history, summed_in_vain(), "has 'Before: not available' for its"),
     (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(words=""), "nothing of its history"),
+    (no_failure_in_place_of_the_history, forgotten(*SUMMED[3:5], of=SUMMED[:3]),
+     "nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(cut="In sh"), "nothing of its history"),
     (changes_committed, asked().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3"),
      "1 changed rows of a database are left without a commit at b.py:3"),
@@ -533,7 +558,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (services_not_pressed, pressed(*[0.5] * 9, status=401)),
     (services_not_pressed, pressed(*[2] * 12, status=404)),
     (slow_programs_ended, stopped_amid(ends=True)),
-    (slow_programs_ended, stopped_amid(later_s=0)),
+    (slow_programs_ended, stopped_amid(later_s=19)),
+    (slow_programs_ended, stopped_amid(next_s=19)),
     (services_not_pressed, pressed(0, 0, 0, calls=("a", "b"), waits=True)),
     (failures_not_remembered, probed(again=True)),
     (failures_not_remembered, broken(again=True)),
@@ -563,6 +589,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (summaries_lose_nothing, retold("Sum up: Go. seen")),
     (summaries_lose_nothing, retold("Sum up: Go.", result="seen " * 50)),
     (pages_told, listed("Ada, Bo, Cy", FIRST, LAST)),
+    (pages_told, listed("Ada, Bo, Cy", OF_TWO, LAST.replace('"more": false', '"pages": 2'))),
+    (pages_told, listed("Ada, Bo", OF_TWO, at="/books/7?all=1")),
     (pages_told, listed("Ada, Bo; there are more", FIRST)),
     (pages_told, listed("Ada, Bo", FIRST, FIRST)),
     (pages_told, listed("Ada, Bo, Cy", FIRST.replace("true", "2"), '{"boats": ["Cy"]}')),
@@ -731,8 +759,9 @@ def test_a_tool_that_changes_the_world_changes_its_services() -> None:
 
 def paid(
     result: str, *, end: str = "", status: int = 201, stops: bool = False, ends: bool = True,
+    method: str = "POST", once: str = "",
 ) -> Recording:  # fmt: skip
-    run = ordered_once()
+    run = ordered_once(method=method, once=once)
     if status >= 400:
         run.add(entries.ServiceReply, 1, status)
     if stops:
@@ -778,6 +807,73 @@ def test_a_refusal_does_not_hide_the_change_before_it(
     assert len(run.found(changes_not_denied, PAYS)) == finds
 
 
+@pytest.mark.parametrize(
+    ("text", "source", "finds"),
+    [
+        ("It is returned.", "one.execute(sql)", 1),
+        ("It is returned.", "if not one.total_changes:", 0),
+        ("It is returned.", "SELECT changes()", 0),
+        ("Error: there is no such loan", "", 0),
+    ],
+)
+def test_a_tool_tells_of_a_row_that_is_not_there_or_looks_for_it(
+    text: str, source: str, finds: int
+) -> None:
+    assert len(dropped(text).found(missing_rows_told, Subject(source=source))) == finds
+
+
+TWICE = "UPDATE shelves SET free = free - ?; UPDATE shelves SET free = free + ?"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "status", "finds"),
+    [
+        ("Error: the shelf is full", "UPDATE shelves", 0, 1),
+        ("Error: the shelf is full", TWICE, 0, 1),
+        ("Refused: it is lent", "UPDATE shelves", 0, 1),
+        ("Moved; it is no longer lent", "UPDATE shelves", 0, 0),
+        ("Error: the mail failed, but it is moved", "UPDATE shelves", 0, 0),
+        ("Error: wrong PIN", "UPDATE cards SET tries = tries + 1", 0, 0),
+        ("Error: the shelf is full", "", 0, 0),
+        ("Error: refused with status 422", "UPDATE shelves", 422, 1),
+        ("Error: refused with status 422", TWICE, 422, 0),
+        ("Error: status 503", "UPDATE shelves", 503, 0),
+        ("Error: no answer; the shelf may be full", "UPDATE shelves", 0, 0),
+    ],
+)
+def test_a_tool_that_refuses_something_keeps_no_change(
+    text: str, kept: str, status: int, finds: int
+) -> None:
+    run = asked().replied("", "a")
+    if status:
+        run.add(entries.ServiceReply, 1, status)
+    run.add(entries.ToolResult, "a", "move", text, kept=kept)
+    assert len(run.found(changes_committed)) == finds
+
+
+def test_a_service_that_is_not_there_may_have_made_a_change() -> None:
+    run = asked().replied("", "a").add(entries.Refused, "host", "POST https://b.example", "b.py:3")
+    run.add(entries.ToolResult, "a", "move", "Error: no connection", kept="UPDATE shelves")
+    assert run.found(changes_committed) == []
+
+
+def test_a_service_of_an_earlier_call_hides_no_change_that_is_kept() -> None:
+    run = asked().replied("", "a").add(entries.ServiceReply, 1, 503)
+    run.request([*CALLED, returned("a")]).replied("", "b")
+    run.add(entries.ToolResult, "b", "move", "Error: it is full", kept="UPDATE shelves")
+    assert len(run.found(changes_committed)) == 1
+
+
+def test_who_looks_after_a_change_knows_that_it_was_not_made() -> None:
+    for path, finds in ("", 1), ("/b", 0):
+        run = ordered_once().add(entries.ServiceReply, 1, 0, "", "lost")
+        if path:
+            run.add(entries.ServiceRequest, 2, BANK, "GET", path)
+            run.add(entries.ServiceReply, 2, 200, "[]")
+        run.request([*CALLED, returned("a", "Error: it was not paid.")])
+        assert len(run.found(changes_not_denied, PAYS)) == finds
+
+
 @pytest.mark.parametrize(("field", "finds"), [("ref", 1), ("orderKey", 1), ("session", 0)])
 def test_a_key_in_the_body_belongs_to_one_request(field: str, finds: int) -> None:
     run = asked().replied("", "a")
@@ -808,6 +904,8 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
     ("run", "finds"),
     [
         (paid("Stopped: not started.", stops=True, end="closed"), 1),
+        (paid("Error: cancelled before it was carried out.", stops=True, end="closed"), 1),
+        (paid("Error: cancelled before it was known to be paid.", stops=True, end="closed"), 0),
         (paid("Stopped: not started.", stops=True, ends=False), 1),
         (paid("Stopped: it may or may not have been done.", stops=True, end="closed"), 0),
         (paid("Stopped by the user.", stops=True, end="closed"), 0),
@@ -817,6 +915,12 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
         (paid("Error: status 422, nothing was sent.", status=422, stops=True), 0),
         (has_run("This call was never run."), 1),
         (paid("Not paid: the bank is not there. You may try again.", end="lost"), 1),
+        (paid("Error: timed out. Try it again.", end="timed-out"), 1),
+        (paid("Error: timed out. Try it again.", end="timed-out", method="PUT"), 0),
+        (paid("Error: timed out. Try it again.", end="timed-out", once="k"), 0),
+        (paid("Error: timed out. Do not try it again.", end="timed-out"), 0),
+        (paid("Error: status 504, nothing was sent.", status=504), 1),
+        (paid("Error: status 503, nothing was sent.", status=503), 0),
         (paid("Not confirmed: it may have been paid.", end="lost"), 0),
         (paid("Error: nothing was paid: no answer.", end="timed-out"), 1),
         (paid("Error: it was not paid.", end="timed-out"), 1),

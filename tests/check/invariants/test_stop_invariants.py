@@ -134,18 +134,40 @@ def test_a_tool_of_own_code_that_was_due_at_the_stop_or_runs_in_a_thread_is_not_
 
 
 @pytest.mark.parametrize(
-    ("failure", "body", "finds"), [("closed", "{}", 1), ("closed", "[]", 0), ("lost", "{}", 0)]
-)
-def test_a_request_that_a_stop_has_broken_off_is_not_sent_again(
-    failure: str, body: str, finds: int
+    ("failure", "status", "body", "source", "finds"),
+    [
+        ("closed", 0, "{}", "", 1), ("closed", 0, "[]", "", 0), ("lost", 0, "{}", "", 1),
+        ("", 503, "{}", "", 1), ("", 200, "{}", "", 0), ("lost", 0, "{}", "to_thread", 0),
+    ],
+)  # fmt: skip
+def test_a_request_that_a_stop_has_broken_off_or_that_fails_then_is_not_sent_again(
+    failure: str, status: int, body: str, source: str, finds: int
 ) -> None:
     def pays(run: Recording, number: int, body: str) -> Recording:
         return run.add(entries.ServiceRequest, number, "https://b.example", "POST", "/pay", body)
 
     run = pays(Recording().prompt().request([GO]), 1, "{}").stop()
-    run.add(entries.ServiceReply, 1, 0, "", failure).ended(Outcome.ABORTED).after(2)
-    found = pays(run, 2, body).found(nothing_starts_after_stop)
+    run.add(entries.ServiceReply, 1, status, "", failure).ended(Outcome.ABORTED).after(2)
+    found = pays(run, 2, body).found(nothing_starts_after_stop, Subject(source=source))
     assert len(found) == finds
     assert not finds or found[0].startswith("the request POST https://b.example/pay is sent again")
-    later = pays(run.prompt("Next."), 3, "{}").found(nothing_starts_after_stop)
-    assert len(later) == finds, "the model may ask again"
+    later = pays(run.prompt("Next."), 3, "{}")
+    assert len(later.found(nothing_starts_after_stop, Subject(source=source))) == finds
+
+
+@pytest.mark.parametrize(("body", "finds"), [("{}", 1), ("[]", 0)])
+def test_a_request_without_an_answer_is_not_sent_again_after_a_stop(body: str, finds: int) -> None:
+    run, pays = Recording().prompt().request([GO]), ("https://b.example", "POST", "/pay")
+    run.add(entries.ServiceRequest, 1, *pays, "{}").stop().ended(Outcome.ABORTED).after(1)
+    run.add(entries.ServiceRequest, 2, *pays, body)
+    assert len(run.found(nothing_starts_after_stop)) == finds
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_clean_up_after_a_stop_may_try_again(*, fails: bool) -> None:
+    run, undo = Recording().prompt().request([GO]).stop(), ("https://b.example", "DELETE", "/7")
+    run.add(entries.ServiceRequest, 1, *undo)
+    if fails:
+        run.add(entries.ServiceReply, 1, 503)
+    run.ended(Outcome.ABORTED).add(entries.ServiceRequest, 2, *undo)
+    assert run.found(nothing_starts_after_stop) == []

@@ -591,6 +591,36 @@ def test_a_request_is_for_the_call_whose_words_it_has(
     assert asked_for(subject, entries.ServiceRequest(0, 0, 1, OTHER, "PUT", "/b1", body)) == found
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "mutating", "finds"),
+    [
+        ("pay", '{"cents": -1}', ["pay"], 1),
+        ("pay", '{"cents": 1}', ["pay"], 0),
+        ("pay", '{"day": -1}', ["pay"], 0),
+        ("pay", '{"cents": -1}', [], 0),
+        ("adjust_stock", '{"count": -1}', ["adjust_stock"], 0),
+    ],
+)
+def test_a_tool_that_changes_the_world_takes_no_negative_amount(
+    tool: str, arguments: str, mutating: list[str], finds: int
+) -> None:
+    for text, is_told in ("done", False), ("Error: no", True):
+        spec = ToolSpec(tool, "", Raw(b"{}"))
+        run = Recording().prompt().add(entries.Request, 1, "main", "", 0, 0, (GO,), "", (spec,))
+        run.requests = 1
+        run.call("a", arguments, tool).finish().started("a", arguments, tool)
+        run.add(entries.ToolResult, "a", tool, text)
+        found = run.found(tool_arguments_fit_the_schema, Subject(mutating=mutating))
+        assert len(found) == (0 if is_told else finds)
+
+
+def test_a_reading_is_for_the_call_of_which_it_has_all_words() -> None:
+    subject, run = Subject(), Recording().prompt().request([GO]).call("a", '{"paper": "matt"}')
+    for entry in run.call("b", '{"paper": "matt", "copies": 100}').finish().entries:
+        subject.read(entry)
+    assert asked_for(subject, entries.ServiceRequest(0, 0, 1, OTHER, "GET", "/papers/matt")) == "a"
+
+
 def test_a_program_is_for_the_call_whose_tool_runs() -> None:
     subject, run = Subject(), Recording().prompt().request([GO]).replied("", "a", "b")
     for entry in run.started("b").entries:
@@ -640,6 +670,10 @@ def served(
         (served("snow", "rain", first="snow", second="rain"), 0),
         (served("snow", "snow", first="snow", second="snow"), 0),
         (served("wet", "white", first="snow", second="rain"), 0),
+        (served('{"x": 12}', '{"x": 34}', first='{"x":34}', second='{"x":12}'), 1),
+        (served('{"x":12}', '{"x":34}', first='{"x": 34}', second='{"x": 12}'), 1),
+        (served('{"x":12} {"y":3}', "[]", first='{"x": 12}', second='{"y":3}'), 0),
+        (served('{"x": 12}', '{"x": 34}', first='{"x":12}', second='{"x":34}'), 0),
         (served("snow, not rain", "rain", first="snow", second="rain"), 0),
         (served("rain", "snow", first="snow", second="rain", again=""), 0),  # it fits both
     ],

@@ -39,9 +39,9 @@ def queued() -> Recording:
     return asked().queued("One?").queued("Two?").replied("Yes.")
 
 
-def continued(answer: str, asks: str = "Go on.") -> Recording:
-    run = asked().text("The first ").finish(FinishReason.LENGTH)
-    run.request([GO, said("The first "), UserMessage(asks)]).replied("and the last.")
+def continued(answer: str, asks: str = "Go on.", *, keeps: bool = True) -> Recording:
+    run, begun = asked().text("The first ").finish(FinishReason.LENGTH), [said("The first ")]
+    run.request([GO, *begun * keeps, UserMessage(asks)]).replied("and the last.")
     return run.ended(text=answer)
 
 
@@ -299,9 +299,10 @@ def test_a_change_at_a_service_is_kept_after_a_stop_as_after_a_failure() -> None
     def paying(run: Recording, number: int, status: int, arguments: str = "{}") -> Recording:
         run.call(f"{number}", arguments).finish()
         run.add(entries.ServiceRequest, number, "https://b.example", "POST", "/pay", "{}")
-        return run.add(entries.ServiceReply, number, status)
+        return run.add(entries.ServiceReply, number, status, "", "" if status else "closed")
 
-    for status, arguments, finds in (201, '{"n": 2}', 1), (201, "{}", 0), (503, '{"n": 2}', 0):
+    given = '{"n": 2}'
+    for status, arguments, finds in (201, given, 1), (201, "{}", 0), (503, given, 0), (0, given, 1):
         run = paying(Recording().prompt().request([GO]), 1, 201).ended(Outcome.FAILED)
         run.prompt("Next.").request([GO, said("", "1"), returned("1"), NEXT])
         paying(run, 2, status, arguments).stop().ended(Outcome.ABORTED).prompt("Last.")
@@ -486,6 +487,7 @@ def test_a_conversation_may_lack_what_was_no_answer(run: Recording) -> None:
         continued("The first and the last."),
         continued("and the last.", asks="Too long: answer in five words."),
         continued("It is done."),
+        continued("and the last.", asks="It was cut off. Be shorter.", keeps=False),
     ],
 )
 def test_a_continued_answer_may_be_joined_replaced_or_told_in_own_words(run: Recording) -> None:
