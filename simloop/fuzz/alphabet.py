@@ -350,8 +350,7 @@ class Abilities(NamedTuple):
 
     @classmethod
     def of(cls, loop: Loop) -> "Abilities":
-        machine = loop.machine
-        if machine is None:
+        if (machine := loop.machine) is None:
             limits = loop.declared_limits or DeclaredLimits()
             return cls(
                 frozenset(loop.unsupported), has_engine=False,
@@ -446,8 +445,7 @@ def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
     on = features_on(choices, draws)
     keys, policies = dict[str, Any](), {"limits": dict[str, Any]()}
     for feature, value in on.items():
-        field = _FEATURES[feature][0]
-        if field in _MAKERS:
+        if (field := _FEATURES[feature][0]) in _MAKERS:
             policies.setdefault(field, {}).update(value)
         elif field:
             keys[field] = value

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from simloop.check.invariants.agents import OUTPUT_TOOL
-from simloop.check.invariants.outside import PAGED
+from simloop.check.invariants.outside import PAGED, PAGES
 from simloop.fuzz.alphabet import ANSWER_FAULTS, NO_WIRE, Abilities, with_answer
 from simloop.fuzz.offers import AskedObject, Offer
 from simloop.kernel.limits import Limits
@@ -41,6 +41,7 @@ _REPLIES, _PEOPLE, _CALLS = _DATA["replies"], _DATA["people"], _DATA["calls"]
 FURTHER, _LAST = "And then?", "And at last?"
 _STORM, _MOST_STEPS = 16, 40
 _IDS = re.compile(r'"((?!\d{4}-)[\w-]*\d[\w-]*)"(?!:)')
+_ENDS = ("None", "''", "False", "1")  # the marks of a last page, or the number of pages
 _CHANGING = ("post", "put", "patch", "delete")
 _SLOW_MS, _LEAST_SLOW = 40_000, 8  # the time until a reply of which an agent is patient
 
@@ -534,7 +535,9 @@ def _then(draft: WorldDraft, *further: str | Then) -> list[Any]:
 
 def _a_minute_later(draft: WorldDraft, _: int) -> None:
     """Prompt again when all that a stop has left running has ended."""
-    draft.keys["then"] = _then(draft, Then(say=FURTHER, after="1m"))
+    prompts = _then(draft, FURTHER)
+    said = [each.model_dump() if isinstance(each, Then) else {"say": each} for each in prompts]
+    draft.keys["then"] = [Then(**{**each, "after": "1m"}) for each in said]
 
 
 def _steps(times: int, draft: WorldDraft, _: int) -> None:
@@ -648,7 +651,7 @@ def _one_by_one(draft: WorldDraft, _: int, *, again: bool = True) -> None:
     replies, draft.replies = draft.replies, []
     for reply in replies:
         made = [
-            (name, (text, *[_changed_last(text)] * again)) for name, text in calls_of(reply.call)
+            (name, (text, *[_changed_one(text)] * again)) for name, text in calls_of(reply.call)
         ]
         calls = [{name: each} for name, several in made for each in several]
         alone = [reply.model_copy(update={"call": each, "ids": []}) for each in calls]
@@ -666,12 +669,12 @@ def _changed_texts(text: str) -> Any:
     return {**given, **other} if other else text
 
 
-def _changed_last(text: str) -> Any:
-    """Return arguments whose last one is another text, number or truth value."""
+def _changed_one(text: str, place: int = -1) -> Any:
+    """Return arguments of which one, the last by default, is another text, number or boolean."""
     given = json_value(text)
     if not isinstance(given, dict) or not given:
         return text
-    *_, (key, value) = given.items()
+    key, value = [*given.items()][place]
     changed = f"other {value}" if type(value) is str else not value
     return {**given, key: value + 1 if type(value) in (int, float) else changed}
 
@@ -683,23 +686,7 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         act = _disturbed("services", name, fault, with_fault, times)
         yield Circumstance(f"{name} {words}", act, stalls="stall" in keys)
     for name, routes in base.services.items():
-        for place, route in enumerate(routes[1:], 1):  # a first one is in the catalogue
-            for times in (1, "always"):
-                fails = [*routes[:place], failing(route, times), *routes[place:]]
-                act = _with_services(name, fails)
-                yield Circumstance(f"route {place} of {name} fails ({times})", act)
-        for place, route in enumerate(routes):
-            fails = [*routes[:place], failing(route, 4), *routes[place:]]
-            if route.get:
-                again = _both(_with_services(name, fails), _alone, _all_again)
-                yield Circumstance(f"route {place} of {name} fails, and all is done again", again)
-            said: Any = route.json if isinstance(route.json, dict) else {}
-            if key := next((each for each in PAGED if each in said and not said[each]), ""):
-                others = json_value(_IDS.sub(r'"other \1"', json.dumps(said)))
-                more = {**others, key: "2" if said[key] is not False else True}
-                once = route.model_copy(update={"json": more, "times": 1})
-                two = _both(_alone, _with_services(name, [*routes[:place], once, *routes[place:]]))
-                yield Circumstance(f"route {place} of {name} has two pages", two)
+        yield from _routes(name, routes)
         late = [each.model_copy(update={"takes": 5 * SECOND_NS}) for each in routes]
         first = [_first_answer(each) for each in routes]
         crossed = _both(_with_services(name, [*first, *routes]), partial(_twice, _changed_texts))
@@ -707,17 +694,21 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         for words, status in ("refuses changes", 422), ("has others", 409), ("knows nothing", 404):
             refusal = {"status": status, "times": 1}
             refused = [Route.model_validate({each: f"/{REST}", **refusal}) for each in _CHANGING]
-            again = _both(_with_services(name, [*refused, *late]), _all_again)
+            answers = _with_services(name, [*refused, *late])
+            again = _both(_alone, answers, _all_again)
             yield Circumstance(f"{name} {words}, is late, and all is done again", again)
     if base.services:
         yield Circumstance("all is done again, with services", _all_again)
-        yield Circumstance("two changes of one thing in each reply", partial(_twice, _changed_last))
+        for place, words in (-1, ""), (0, ", by its first words"):
+            twice = partial(_twice, partial(_changed_one, place=place))
+            yield Circumstance(f"two changes of one thing in each reply{words}", twice)
     wait = _OF_SERVICES["asks for a wait"][1]
     asks = faults.SiteFault("service asks for a wait", faults.Stage.INSTEAD, wait)
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
         alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
         yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)
-    failures = *faults.SERVICE_FAULTS[1:], asks
+    refuses = faults.SiteFault("service refuses", faults.Stage.INSTEAD, {"status": 422})
+    failures = *faults.SERVICE_FAULTS[1:], asks, refuses
     for name, fault, times in product(base.services, failures, (1, 4)):  # and all tries of one call
         for method in _CHANGING:  # a read before would use the fault up
             if any(getattr(route, method) for route in base.services[name]):
@@ -726,6 +717,35 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                 apart = _both(_alone, _disturbed("services", name, fault, change, times))
                 words = "4 " * (times > 1)
                 yield Circumstance(f"{words}{fault.site} of a {method.upper()} to {name}", apart)
+
+    broken = faults.SiteFault("", faults.Stage.INSTEAD, {"status": 503, "takes": "1s"})
+    for name, method, nth in product(base.services, _CHANGING, (1, 2, 3, 5)):
+        if any(getattr(route, method) for route in base.services[name]):
+            change = partial(with_fault, of=method)
+            act = _disturbed("services", name, broken, change, _STORM)
+            stop = _both(act, _a_minute_later, _stopped(after="service-request", nth=nth))
+            yield Circumstance(f"{method.upper()} {nth} to {name} fails after a stop", stop)
+
+
+def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
+    """Yield what fails in one route of a service, and what has a further page."""
+    for place, route in enumerate(routes[1:], 1):  # a first one is in the catalogue
+        for times in (1, "always"):
+            fails = [*routes[:place], failing(route, times), *routes[place:]]
+            act = _with_services(name, fails)
+            yield Circumstance(f"route {place} of {name} fails ({times})", act)
+    for place, route in enumerate(routes):
+        fails = [*routes[:place], failing(route, 4), *routes[place:]]
+        if route.get:
+            again = _both(_with_services(name, fails), _alone, _all_again)
+            yield Circumstance(f"route {place} of {name} fails, and all is done again", again)
+        said: Any = route.json if isinstance(route.json, dict) else {}
+        if key := next((each for each in PAGED + PAGES if repr(said.get(each, 0)) in _ENDS), ""):
+            others = json_value(_IDS.sub(r'"other \1"', json.dumps(said)))
+            more = {**others, key: {0: True, 1: 2}.get(said[key], "2")}
+            once = route.model_copy(update={"json": more, "times": 1})
+            two = _both(_alone, _with_services(name, [*routes[:place], once, *routes[place:]]))
+            yield Circumstance(f"route {place} of {name} has two pages", two)
 
 
 def _first_answer(route: Route) -> Route:

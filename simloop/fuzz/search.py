@@ -250,8 +250,7 @@ class Search:
             yield (plan if source is plan.source else plan.playing(source)), rules
 
     def _worlds(self, number: int) -> Iterator[tuple[Plan, Rules]]:
-        course = self._course
-        if course is not None:
+        if (course := self._course) is not None:
             if number <= len(course.small):
                 yield from course.small_from(number, self._invariants)
                 return
@@ -346,8 +345,7 @@ class Search:
         design: Any = machine_for(name, limits)
         if isinstance(machine, type(design)) and "@" not in name:
             design = type(design)(limits, machine.options)
-        what = first_difference(machine, design, limits)
-        if not what:
+        if not (what := first_difference(machine, design, limits)):
             return []
         return self._new(Failure.named(UNLIKE, what), _with_limits_of(self.loop, {}), self.number)
 
@@ -380,8 +378,7 @@ class Search:
     def _new(
         self, failure: Failure, world: Scenario, run: int, *, reproduced: bool | None = None
     ) -> list[FoundFailure]:
-        found = self.failures.add(failure, world, run)
-        if found is not None:
+        if (found := self.failures.add(failure, world, run)) is not None:
             found.reproduced = reproduced
         return [] if found is None else [found]
 

@@ -194,8 +194,7 @@ class _Search:
             return ""
 
     def _is_smaller(self, tree: Tree) -> bool:
-        text = json.dumps(tree)
-        if text in self._tried or cost(text) >= cost(self._text):
+        if (text := json.dumps(tree)) in self._tried or cost(text) >= cost(self._text):
             return False
         self._tried.add(text)
         if not self._accept(tree):

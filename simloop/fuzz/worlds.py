@@ -274,8 +274,7 @@ def _varied(choices: Choices, base: Sequence[Reply], weights: Weights) -> list[R
     replies = list(base)
     for number in range(choices.integer(0, 3)):
         place = choices.integer(0, len(replies) - 1)
-        action = choices.weighted(_WEIGHTS)
-        if action == _INSERT:
+        if (action := choices.weighted(_WEIGHTS)) == _INSERT:
             replies.insert(place, reply_for(choices, weights, number))
         elif place == len(replies) - 1:
             continue  # the last reply answers every further request

@@ -33,6 +33,7 @@ from simloop.messages import json_value
 from simloop.runs.loop import loop_of
 from simloop.runs.plan import Plan
 from simloop.scenario.conversation import calls_of
+from simloop.scenario.schema import Trigger
 from simloop.scenario.writing import scenario_text
 from simloop.world.faults import BODIES, STATUSES, WAITS
 
@@ -187,7 +188,9 @@ def test_an_agent_with_two_tools_has_more_than_200_small_worlds() -> None:
 
 def test_a_list_has_a_second_page() -> None:
     name, plain = "https://orders.example", {"orders": [{"id": "A-17", "at": "2026-05-04"}]}
-    for ends, goes_on in (({"more": False}, True), ({"next": None}, "2")):
+    ends_of: list[tuple[dict[str, Any], object]]
+    ends_of = [({"more": False}, True), ({"next": None}, "2"), ({"pages": 1}, 2)]
+    for ends, goes_on in ends_of:
         routes = [Route(get="/orders", json=plain | ends)]
         base = AROUND.model_copy(update={"services": {name: routes}})
         found = {each.name: each for each in of(OverHttp, base, offered(OverHttp, AROUND))}
@@ -195,6 +198,10 @@ def test_a_list_has_a_second_page() -> None:
         first, last = made.services[name]
         other = {"orders": [{"id": "other A-17", "at": "2026-05-04"}], next(iter(ends)): goes_on}
         assert (first.json, first.times, last) == (other, 1, routes[0])
+    for more in {"more": True}, {"pages": 3}, {"ends": 1}:
+        base = AROUND.model_copy(update={"services": {name: [Route(get="/o", json=plain | more)]}})
+        names = [each.name for each in of(OverHttp, base, offered(OverHttp, AROUND))]
+        assert f"route 0 of {name} has two pages" not in names
 
 
 def test_each_circumstance_changes_the_course_and_has_a_name_of_its_own(case: Any) -> None:
@@ -305,7 +312,8 @@ def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
     assert "a further prompt after a cut in `call`" not in found, "it has no tools"
     offer = offered(OverHttp, AROUND)
     assert {world(each, AROUND, offer).then[0] for each in of(OverHttp, AROUND, offer)} == {
-        "And its price?"
+        "And its price?",
+        Then(say="And its price?", after="1m"),
     }, "the further prompts of the user's scenario are kept"
 
 
@@ -363,11 +371,22 @@ def test_one_thing_is_changed_twice_in_a_reply(given: Any, other: Any) -> None:
     assert [json_value(text) for _, text in calls] == [given, other]
 
 
+def test_one_thing_is_changed_by_its_first_words_too() -> None:
+    given = {"guest": "Bo", "lesson": "G1"}
+    offer = structs.replace(offered(OverHttp, AROUND), course=[Reply(call={"join": given})])
+    name = "two changes of one thing in each reply, by its first words"
+    (twice,) = (each for each in of(OverHttp, AROUND, offer) if each.name == name)
+    calls = calls_of(world(twice, AROUND, offer).model[0].call)
+    assert [json_value(text) for _, text in calls] == [given, given | {"guest": "other Bo"}]
+
+
 def test_a_route_fails_where_each_call_is_alone_and_all_is_done_again() -> None:
     offer, name = offered(OverHttp, AROUND), "https://orders.example"
     both = Reply(call=[offer.call(0), offer.call(1)])
     offer = structs.replace(offer, course=[both])
     found = {each.name: each for each in of(OverHttp, AROUND, offer)}
+    refused = world(found[f"{name} has others, is late, and all is done again"], AROUND, offer)
+    assert [len(calls_of(each.call)) for each in refused.model] == [1, 1, 0, 1, 1, 0]
     made = world(found[f"route 0 of {name} fails, and all is done again"], AROUND, offer)
     assert [len(calls_of(each.call)) for each in made.model] == [1, 1, 0, 1, 1, 0]
     first, again, *_ = made.services[name]
@@ -706,9 +725,9 @@ def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
         assert (fails.post, fails.status, fails.times) == ("/b", 500, times)
     name = f"{shop} refuses changes, is late, and all is done again"
     again, offer = world(found[name], base, offered(OverHttp, AROUND)), offered(OverHttp, AROUND)
-    assert [each.call for each in again.model] == [
-        *[each.call for each in offer.course], {}, *[each.call for each in offer.course], {},
-    ]  # fmt: skip
+    calls = [dict(calls_of(each.call)) for each in again.model]
+    course = [dict(calls_of(each.call)) for each in offer.course]
+    assert calls == [*course, {}, *course, {}]
     assert again.then == [*AROUND.then, Then(say="Do it again.", after="5m"), *AROUND.then]
     refused, *_, first, last = again.services[shop]
     late = first, last
@@ -730,3 +749,10 @@ def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
         found[f"service.503 of a {method.upper()} to {shop}"], base, offer
     ).services[shop]
     assert (getattr(broken, method), broken.status, broken.times, rest) == ("/...", 503, 1, routes)
+    refuses = found[f"4 service refuses of a {method.upper()} to {shop}"]
+    assert world(refuses, base, offer).services[shop][0].status == 422
+    stopped = world(found[f"{method.upper()} 2 to {shop} fails after a stop"], base, offer)
+    late = stopped.services[shop][0]
+    assert (getattr(late, method), late.status, late.takes) == ("/...", 503, 10**9)
+    assert (stopped.abort or Trigger()).nth == 2
+    assert stopped.then == [Then(say="And its price?", after="1m")]
