@@ -118,8 +118,8 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         return is_kept and (abilities.bounds_streams or not each.stalls)
 
     kinds = (
-        _failures(abilities), _cuts(offer), _calls(offer, abilities), _tools(base, offer),
-        _user(base, offer, abilities.limits), _answers(offer),
+        _failures(abilities), _cuts(abilities, offer), _calls(offer, abilities),
+        _tools(base, offer), _user(base, offer, abilities.limits), _answers(offer),
         _later(base, offer, abilities), _people(offer),
         _services(base, offer), _others(base, offer, abilities), _limits(offer, abilities.limits),
     )  # fmt: skip
@@ -180,7 +180,7 @@ def _inserted(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
     return lambda draft, place: draft.insert(place, reply)
 
 
-def _cuts(offer: Offer | None = None) -> Iterator[Circumstance]:
+def _cuts(abilities: Abilities, offer: Offer | None = None) -> Iterator[Circumstance]:
     for fault in faults.FAULTS:
         if fault.stage in (faults.Stage.AMID, faults.Stage.END) and fault.name not in NO_WIRE:
             for where, say in (("a call", ""), ("a text", "Some words")):
@@ -191,7 +191,8 @@ def _cuts(offer: Offer | None = None) -> Iterator[Circumstance]:
     for pace in ({"first_part": "20s"}, {"first_part": "170s"}, {"per_part": "15s"}):
         yield Circumstance(f"pace {pace}", _changed(pace=Pace(**pace)))
     for name, keys in _REPLIES.items():
-        yield Circumstance(name, _inserted(keys), is_breach=name == "no calls")
+        is_breach = name == "no calls" or (name == "blank" and not abilities.asks_openai)
+        yield Circumstance(name, _inserted(keys), is_breach)
 
 
 _AMID_ANSWERS = ("finish length", "lost mid output", "error part overloaded_error")
@@ -789,7 +790,7 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
                 again = _both(_again, _disturbed(key, name, several[-1], change, times))
                 what = f"{words}{several[-1].site} of {name}, and the first calls again"
                 yield Circumstance(what, again)
-    for each in chain(_failures(abilities), _cuts()) if base.models else ():
+    for each in chain(_failures(abilities), _cuts(abilities)) if base.models else ():
         for name in base.models:
             yield each._replace(name=f"{each.name} for {name}", act=_for_party(name, each))
 

@@ -24,7 +24,7 @@ from offering import (
 )
 
 from simloop import Limits, Program, Reply, Route, Scenario, Then, parse_scenario
-from simloop.fuzz.alphabet import Abilities
+from simloop.fuzz.alphabet import CONTENTS, Abilities
 from simloop.fuzz.circumstances import FURTHER, Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer
 from simloop.fuzz.search import Search
@@ -415,12 +415,12 @@ def test_each_of_many_prompts_begins_with_failures() -> None:
         assert len(made.then) == 12
 
 
-def test_a_quota_in_the_words_of_openai_is_a_breach_of_another_provider() -> None:
+def test_a_quota_in_the_words_of_openai_or_a_blank_is_a_breach_of_another_provider() -> None:
     offer = offered(native)
     for asks, is_breach in (True, False), (False, True):
         found = of(native, GO, offer, asks_openai=asks)
-        quotas = [each for each in found if "insufficient_quota" in each.name]
-        assert quotas
+        quotas = [each for each in found if "quota" in each.name or each.name == "blank"]
+        assert len(quotas) > 1
         assert all(each.is_breach is is_breach for each in quotas)
 
 
@@ -443,6 +443,8 @@ def test_an_agent_on_anthropic_alone_asks_no_openai(
     weights = usual_weights(abilities).axes["body"]
     assert quotas
     assert all((weights[n] > 0) is asks for n in quotas)
+    contents = usual_weights(abilities._replace(breaches=False)).contents
+    assert (contents[[*CONTENTS].index("blank")] > 0) is asks
 
 
 def test_each_tool_gets_half_of_its_arguments() -> None:
