@@ -432,11 +432,11 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
 
 @of_agents(
     "A prompt does not fail where a prompt before it has gone on, after the same replies.",
-    "BUGS.md E1, E6", sees=[entries.Prompt, MainRequest, entries.ToolResult, entries.ServiceReply,
-    entries.ProgramEnded, entries.Ended],
+    "BUGS.md E1, E6", sees=[entries.Prompt, entries.Request, entries.ToolResult,
+    entries.ServiceReply, entries.ProgramEnded, entries.Ended],
 )  # fmt: skip
 def prompts_go_on_alike(subject: Subject) -> Watch:
-    """A number of failures may be used up. Tools have done the same, and in no longer time."""
+    """Failures may be used up. Tools have done the same, as soon, beside as many summaries."""
     facts, went_on = subject.facts, dict[tuple[object, ...], int]()
     done: tuple[object, ...] = ()
     while True:
@@ -444,7 +444,7 @@ def prompts_go_on_alike(subject: Subject) -> Watch:
         took_ns = entry.at_ns - (facts.prompt.at_ns if facts.prompt else 0)
         if type(entry) is entries.Prompt:
             done = ()
-        elif type(entry) is entries.Request:
+        elif type(entry) is entries.Request and entry.purpose == "main" and not facts.is_aside:
             if reply := reply_before(facts, entry):
                 done = *done, _said(facts, reply)
                 went_on[done] = max(took_ns, went_on.get(done, 0))

@@ -288,13 +288,16 @@ def test_an_agent_may_give_up_after_a_wait_that_cannot_be_read(asked_for: str) -
 
 
 def two_prompts(
-    status: int = 500, *, message: str = "no more", wait_s: int = 0, result: str = "seen"
-) -> Recording:
+    status: int = 500, *, message: str = "no more", wait_s: int = 0, result: str = "seen",
+    sums: bool = False,
+) -> Recording:  # fmt: skip
     """A prompt goes on after a tool and a failure, and the next one fails there."""
     run, history = Recording(), list[Message]()
     for text, code in ("seen", 500), (result, status):
-        run.prompt().request(history := [*history, GO]).replied("", "a")
-        run.started("a").result("a", text)
+        run.prompt()
+        if sums and history:
+            run.request([UserMessage("Sum up.")], tools=[], purpose="summary").failed()
+        run.request(history := [*history, GO]).replied("", "a").started("a").result("a", text)
         run.request(history := [*history, said("", "a"), returned("a", text)]).failed(code)
         if run.requests == 2:
             run.after(1).request(history).replied("Yes.").ended(text="Yes.")
@@ -327,6 +330,7 @@ def test_a_stop_or_a_framework_may_end_a_prompt_where_another_went_on(through: s
         (two_prompts(wait_s=1), 1),
         (two_prompts(wait_s=2), 0),
         (two_prompts(result="gone"), 0),
+        (two_prompts(sums=True), 0),
         (failing(1, 1).failed().ended(FAILED), 0),
     ],
 )
