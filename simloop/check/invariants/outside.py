@@ -7,6 +7,7 @@ import re
 import shlex
 from collections import Counter
 from itertools import chain
+from math import inf
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -274,16 +275,16 @@ def changes_committed(subject: Subject) -> Watch:
 
     A service may have done what fails. What it refuses may be undone, and a failure may be noted.
     """
-    undone = "\n"  # changes with this between them may undo each other; the empty text is in all
+    most = inf  # so many changes are kept without one that undoes another
     while True:
         entry = yield
         if type(entry) is LeftBehind:
             if entry.what == "transaction" and subject.facts.stop is None:
                 return f"{entry.name} of a database are left without a commit at {entry.place}"
         elif type(entry) is not ToolResult:
-            status = getattr(entry, "status", 0)  # a service that is not there has none
-            undone = "\n" if type(entry) is Request else ";" * (status in _REFUSALS)
-        elif undone not in entry.kept and _is_refused(entry):
+            is_refused = getattr(entry, "status", 0) in _REFUSALS  # no service, no status
+            most = inf if type(entry) is Request else int(is_refused)
+        elif len(entry.kept.split("; ")) <= most and _is_refused(entry):
             what = f"the tool {entry.name!r} of call {entry.call_id!r}"
             return f"{what} returns {entry.text!r:.60}, and keeps {entry.kept!r:.120}"
 
@@ -604,17 +605,13 @@ def changes_not_denied(subject: Subject) -> Watch:
         elif type(entry) is Request:
             for call_id, message in subject.results.items():
                 text = message.text.lower()
-                is_denied = call_id in made and _denies(text, may_repeat=call_id not in twice)
+                is_denied = call_id in made and PATTERNS["denied"].search(text)
+                asks_again = call_id in made.keys() & twice and _TRY_AGAIN.search(text)
                 is_hidden = call_id in hidden and _hides_change(message.text, bodies[call_id])
-                if (is_denied or is_hidden) and not tells(text, "doubts"):
+                if (is_denied or asks_again or is_hidden) and not tells(text, "doubts"):
                     denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
                     return f"{denied}, and {made[call_id]}"
             made, sent, bodies, hidden, twice = {}, {}, {}, set(), set()
-
-
-def _denies(text: str, *, may_repeat: bool) -> bool:
-    """Return whether a text tells that nothing was done, or asks for another change."""
-    return bool(PATTERNS["denied"].search(text) or (not may_repeat and _TRY_AGAIN.search(text)))
 
 
 def _hides_change(text: str, body: str) -> bool:

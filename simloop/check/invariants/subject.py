@@ -31,8 +31,8 @@ from simloop.world.tools import Tool
 
 WORDS: dict[str, Any] = json.loads(Path(__file__).with_name("words.json").read_text("utf-8"))
 PATTERNS = {name: re.compile(f"(?i){'|'.join(parts)}") for name, parts in WORDS["patterns"].items()}
-"""What a change that was not made is told by (`denied`), and what is not there (`absent`); what
-tells more than a failure (`partly`); the names of what a database keeps of a failure."""
+"""Words for a change that was not made (`denied`), for what is not there (`absent`), for a failure
+(`refused`) and for more than one (`partly`), and the names of what a database keeps of it."""
 
 
 def tells(text: str, of: str = "failures", *, tool: str = "") -> bool:

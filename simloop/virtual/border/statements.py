@@ -1,4 +1,4 @@
-"""What the statements of a tool do in databases, as far as its caller has to know."""
+"""The work of a tool in databases: what its statements find, keep and overwrite there."""
 
 import re
 from collections.abc import Iterable, Mapping
