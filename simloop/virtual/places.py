@@ -58,7 +58,7 @@ def _wait_of(task: asyncio.Task[Any]) -> tuple[str, str, "_Owner"]:
     place, awaited, nearest = "", "", _Owner.PYTHON
     for coroutine, frame in _chain(task.get_coro()):
         if (owner := _owner_of(frame)) >= nearest and owner is not _Owner.PYTHON:
-            place, awaited, nearest = place_of(frame), "", owner
+            place, awaited, nearest = place_of_code(frame.f_code, frame.f_lineno), "", owner
         else:
             awaited = awaited or coroutine.__qualname__
     return place, awaited, nearest
@@ -70,13 +70,8 @@ def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
         awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
 
 
-def place_of(frame: Any) -> str:
-    """Return file, line and function of a frame: `conversation.py:12 in ask`."""
-    return place_of_code(frame.f_code, frame.f_lineno)
-
-
 def place_of_code(code: CodeType, line: int) -> str:
-    """Return the place of a line of code."""
+    """Return file, line and function of a line of code: `conversation.py:12 in ask`."""
     file = code.co_filename.replace("\\", "/").rpartition("/")[2]
     return f"{file}:{line} in {_COMPREHENSION.sub('', code.co_qualname) or '<module>'}"
 
@@ -152,20 +147,10 @@ def _askers(frames: Iterable[Any]) -> str:
     place = ""
     for each in frames:
         if _owner_of(each) >= _Owner.PACKAGE:
-            place = place_of(each)
+            place = place_of_code(each.f_code, each.f_lineno)
             if str(each.f_globals.get("__name__")).partition(".")[0] not in LISTS.clients:
                 break
     return place
-
-
-def is_of_the_program(namespace: dict[str, Any]) -> bool:
-    """Return whether the globals belong to no module of Python, a package or simloop."""
-    file, name = namespace.get("__file__"), str(namespace.get("__name__"))
-    if not isinstance(file, str):  # a module made by `exec`, in an interactive session, or in C
-        return name not in sys.builtin_module_names
-    if any(part in file for part in _INSTALLED):
-        return name == "__main__"
-    return not _is_ours_or_pythons(file, name)
 
 
 def _owner_of(frame: Any) -> _Owner:

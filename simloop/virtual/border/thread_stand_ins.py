@@ -23,7 +23,6 @@ from simloop.virtual.threads.scheduler import SimulatedThread, simulated, thread
 
 _threading: Any = threading
 _make_lock = _thread.allocate_lock
-_START: Any = threading.Thread.start
 _JOIN: Any = threading.Thread.join
 _MAIN_THREAD, _SIGNAL = (threading.main_thread,), (signal.signal,)
 _IS_ALIVE: Any = threading.Thread.is_alive
