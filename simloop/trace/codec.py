@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby, pairwise, repeat
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -52,6 +52,7 @@ class ReasoningDeltas(Pieces, frozen=True, gc=False):
 
 
 TraceLine = Header | AnyEntry | TextDeltas | ReasoningDeltas | Footer
+_L = TypeVar("_L")
 
 _FOLDED: Mapping[type, type[Pieces]] = {
     entries.TextDelta: TextDeltas,
@@ -112,6 +113,7 @@ def unfold(line: Pieces) -> list[AnyEntry]:
 
 
 _ENCODER = msgspec.json.Encoder()
+_HEADER = msgspec.json.Decoder(Header)
 _LINE: msgspec.json.Decoder[TraceLine] = msgspec.json.Decoder(TraceLine)
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _ENDS = frozenset((entries.Finish, entries.Error, entries.StreamCut))
@@ -180,10 +182,7 @@ def _read_header(line: bytes, path: str) -> Header:
         newer = isinstance(version, int) and version > VERSION
         hint = "install a newer simloop" if newer else "record it again: simloop record SCENARIO"
         raise ScenarioError(f"{message} version {VERSION}", path=path, line=1, hint=hint)
-    try:
-        return msgspec.json.decode(line, type=Header)
-    except _UNDECODABLE as error:
-        raise _unreadable(path, 1, _why(error)) from error
+    return _read_line(_HEADER, line, path, 1)
 
 
 def _read_lines(data: bytes, start: int, path: str) -> tuple[list[TraceLine], str]:
@@ -194,7 +193,7 @@ def _read_lines(data: bytes, start: int, path: str) -> tuple[list[TraceLine], st
             return lines, ""
     # A line is damaged, or two are joined: each is read alone, so that an error has its number.
     _, *whole, tail = data.split(b"\n") if b"\n" in data else (data, b"")
-    lines = [_read_line(line, path, number) for number, line in enumerate(whole, start=2)]
+    lines = [_read_line(_LINE, line, path, number) for number, line in enumerate(whole, start=2)]
     if not tail:
         return lines, ""
     try:
@@ -203,15 +202,13 @@ def _read_lines(data: bytes, start: int, path: str) -> tuple[list[TraceLine], st
         return lines, " and a piece of one"
 
 
-def _read_line(raw: bytes, path: str, number: int) -> TraceLine:
+def _read_line(decoder: msgspec.json.Decoder[_L], raw: bytes, path: str, number: int) -> _L:
     try:
-        return _LINE.decode(raw)
+        return decoder.decode(raw)
     except _UNDECODABLE as error:
-        raise _unreadable(path, number, _why(error)) from error
-
-
-def _why(error: Exception) -> str:
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        too_deep = isinstance(error, RecursionError)
+        why = "it is nested too deeply" if too_deep else str(error)
+        raise _unreadable(path, number, why) from error
 
 
 def _unreadable(path: str, line: int, why: str) -> ScenarioError:
