@@ -64,10 +64,6 @@ class Recorder:
         self.clock = Since(clock) if clock.now_ns else clock
         self._listeners: list[Listener] = []
 
-    @property
-    def now_ns(self) -> int:
-        return self.clock.now_ns
-
     def has_grown(self) -> bool:
         before, self._grown = self._grown, len(self.entries)
         return before != self._grown

@@ -94,7 +94,7 @@ class _Running:
         self._recorder = recorder = port.recorder
         process.at_end.append(partial(recorder.record, entries.ProgramEnded, number))
         args, cwd = tuple(map(_shown, process.args)), writable(_shown(process.cwd))
-        at = len(recorder.entries), recorder.now_ns
+        at = len(recorder.entries), recorder.clock.now_ns
         recorder.put(entries.ProgramStarted(*at, number, args, cwd), sum(map(len, (*args, cwd))))
 
     async def _write(self, stream: str, text: str | bytes) -> None:

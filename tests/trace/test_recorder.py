@@ -38,7 +38,7 @@ def test_entries_are_numbered_and_dated_from_the_start_of_the_conversation(start
         entries.Prompt(0, 0, "Go."),
         entries.Queued(1, 50, "And?", Queue.STEERING),
     ]
-    assert record.now_ns == 50
+    assert record.clock.now_ns == 50
 
 
 def test_a_listener_hears_each_later_entry_when_it_is_in_the_trace() -> None:
