@@ -35,7 +35,7 @@ from simloop.virtual.border.seal import connected_for_runs
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.wire.api_keys import dummy_keys
 from simloop.world.agent import Agent, agent_from, check_agent, is_agent, reads
-from simloop.world.user_functions import describe
+from simloop.world.user_functions import describe, parameters_of
 
 if TYPE_CHECKING:
     from simloop.runs.program import WholeProgram
@@ -265,7 +265,7 @@ def _is_of_agent(made: Any, loop: GivenLoop) -> bool:
         message = f"the loop `{called(loop)}` may be an agent or a function that makes a machine"
         hint = "write its first parameter as `prompt: str` for an agent, or as `limits: Limits` "
         raise ScenarioError(message, key="loop", hint=f"{hint}for a function that makes a machine")
-    parameters = None if isinstance(made, type) else _parameters(made)
+    parameters = None if isinstance(made, type) else parameters_of(made)
     if not parameters:
         return parameters is not None
     first = next(iter(parameters.values()))
@@ -358,7 +358,7 @@ class _AgentMaker:
             _refuse_options(name, "an agent", options)
             self._ready = agent_from(made, name)
             return
-        takes = ", ".join(_parameters(made) or ()) or "no options"
+        takes = ", ".join(parameters_of(made) or ()) or "no options"
         _check_arguments(made, name, (), options, f"it takes {takes}")
         if isinstance(made, type):
             check_agent(made, name)
@@ -410,14 +410,6 @@ def _check_arguments(
         return
 
 
-def _parameters(made: Any) -> Mapping[str, inspect.Parameter] | None:
-    """Return the parameters of `made`; None for what is written in C, or cannot be called."""
-    try:
-        return inspect.signature(made).parameters
-    except (TypeError, ValueError):
-        return None
-
-
 def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = None) -> Machine:
     """Return the machine of a loop. Raises ScenarioError, also for an agent."""
     scenario = Scenario(prompt="", limits=limits, loops=options or LoopOptions())
@@ -440,7 +432,7 @@ def _own_machine(spec: _Spec, made: Any) -> Machine:
     if is_made(made):
         _refuse_options(name, "a machine", spec.options)
         return _checked(made, name)
-    given, takes = dict(spec.options), _parameters(made)
+    given, takes = dict(spec.options), parameters_of(made)
     if takes is not None:
         design = spec.judge_as or _design_of_machine(made)
         if design and "options" in takes:  # those of the design that it is judged as

@@ -5,7 +5,6 @@ An ASGI app has a thread with an event loop for the whole run, a WSGI app one fo
 
 import asyncio
 import contextlib
-import inspect
 import io
 import sys
 import threading
@@ -21,7 +20,7 @@ from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.threads.calls import InnerLoop
 from simloop.virtual.threads.scheduler import ThreadEnded
 from simloop.world import http, services
-from simloop.world.user_functions import keep
+from simloop.world.user_functions import keep, parameters_of
 
 _UNREAD = 65_536
 """The bytes that an app may send before the client reads them, as uvicorn has it."""
@@ -41,10 +40,7 @@ def kind_of(app: Any, address: str) -> type[services.App]:
 
 def _arguments(app: Any) -> int:
     """Return how many arguments a call of `app` needs: 1 of a function, 2 of WSGI, 3 of ASGI."""
-    try:
-        parameters = inspect.signature(app).parameters.values()
-    except (TypeError, ValueError):
-        return 0
+    parameters = (parameters_of(app) or {}).values()
     positional = (p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD)
     return sum(p.default is p.empty for p in positional)
 

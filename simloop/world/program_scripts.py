@@ -1,6 +1,5 @@
 """The scripts of programs: which command lines they answer, and with which answers."""
 
-import inspect
 import itertools
 import re
 import shlex
@@ -9,6 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from simloop.virtual.real_world import LISTS
+from simloop.world.user_functions import parameters_of
 
 FILES = "files"
 """The script of a shell that works on the files in memory."""
@@ -119,10 +119,9 @@ def words_of(key: str) -> list[str]:
 
 def takes_input(function: ProgramFunction) -> bool:
     """Return whether the function of a program takes the standard input too."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # written in C
+    if (known := parameters_of(function)) is None:
         return True
+    parameters = known.values()
     positional = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
     return len(positional) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 

@@ -7,7 +7,7 @@ import asyncio
 import inspect
 import os
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from types import FunctionType, TracebackType
@@ -66,6 +66,14 @@ class UserFunction:
             type(function) is not FunctionType  # an object may be async
             and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
         )
+
+
+def parameters_of(function: Any) -> Mapping[str, inspect.Parameter] | None:
+    """Return the parameters of a function; None if it is written in C, or cannot be called."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return None
 
 
 class UserError(Struct):
