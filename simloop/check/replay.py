@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from pydantic import ValidationError
@@ -23,13 +23,8 @@ class Setting(NamedTuple):
     """A setting that differed before two runs began, so that the runs may differ too."""
 
     name: str
-    one: Any
-    other: Any
-
-    def as_text(self) -> tuple[str, str]:
-        """Return both values as words; `none` stands for a missing limit."""
-        one, other = ("none" if each is None else str(each) for each in self[1:])
-        return one, other
+    one: str  # `none` stands for a missing limit
+    other: str
 
 
 def recorded_scenario(trace: LoopTrace) -> Scenario:
@@ -96,10 +91,10 @@ def as_far_as(cut: LoopTrace, trace: LoopTrace) -> LoopTrace:
 
 
 def different_settings(one: Header, other: Header) -> Iterator[Setting]:
-    """Return the settings that differed before two runs: loop, seed, limits, scenario."""
-    settings = [Setting(name, getattr(one, name), getattr(other, name)) for name in _SETTINGS]
-    settings += [
-        Setting(f"limits.{name}", one.limits.get(name), other.limits.get(name))
-        for name in dict.fromkeys((*one.limits, *other.limits))
-    ]
-    return (setting for setting in settings if setting.one != setting.other)
+    """Yield the settings that differed before two runs: loop, seed, limits, scenario."""
+    found = {name: (getattr(one, name), getattr(other, name)) for name in _SETTINGS}
+    for name in (*one.limits, *other.limits):
+        found[f"limits.{name}"] = one.limits.get(name), other.limits.get(name)
+    for name, both in found.items():
+        if both[0] != both[1]:
+            yield Setting(name, *("none" if each is None else str(each) for each in both))

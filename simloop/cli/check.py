@@ -64,6 +64,5 @@ def _checked(target: options.Target, given: RunOptions) -> CheckedScenario:
     report = CheckedScenario.on(target)
     if report.path is not None:
         report.verdict = verify(report.path, **given)
-    loop = given.get("loop")
-    report.loop = loop if isinstance(loop, str) else ""
+    report.loop = str(given["loop"] or "")
     return report

@@ -26,12 +26,11 @@ CheckResult: TypeAlias = tuple[bool, str, str]
 @click.command("doctor")
 def command() -> int:
     """Check that simloop works on this machine. The exit code is 1 if a check fails."""
-    results = []
-    for ok, subject, detail in _checks():
-        results.append(ok)
+    results = [*_checks()]
+    for ok, subject, detail in results:
         word = verdict_word("ok" if ok else "FAILED", len("FAILED"))
         out(f"{word}  {plain(subject):<18}  {plain(detail)}")
-    wrong = results.count(False)
+    wrong = sum(not ok for ok, _, _ in results)
     out("all is well" if not wrong else f"{wrong} of {len(results)} checks failed")
     return 1 if wrong else 0
 

@@ -8,7 +8,6 @@ from simloop.check.invariants.judge import all_invariants, choose
 from simloop.check.invariants.subject import Subject
 from simloop.cli.options import invariants_of_ones_own, loop_option
 from simloop.cli.terminal import out, out_lines, plain
-from simloop.runs.loop import check_loop_exists
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
 from simloop.scenario.schema import Scenario
@@ -29,7 +28,6 @@ def command(*, loop: str | None) -> None:
     invariants = all_invariants()
     reasons: Mapping[str, str] = {}
     if loop is not None:
-        check_loop_exists(loop)
         plan = Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})
         reasons = choose(Subject.of(Simulation(plan)), invariants).unjudged
     for each in invariants:

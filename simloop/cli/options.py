@@ -137,13 +137,13 @@ _TARGETS = click.argument("targets", metavar="PATH|NAME...", nargs=-1, required=
     shell_complete=scenarios_and_files)  # fmt: skip
 _SEED = click.option("--seed", type=click.IntRange(0, 2**63, max_open=True),
     help="Use this seed instead of the scenario's.")  # fmt: skip
-loop_option = partial(click.option, metavar="NAME",
+loop_option = partial(click.option, metavar="NAME", callback=_known,
     shell_complete=lambda _, __, incomplete: _beginning(incomplete, names()))  # fmt: skip
-_LOOP = loop_option("--loop", callback=_known, help=f"{_INSTEAD}.")
+_LOOP = loop_option("--loop", help=f"{_INSTEAD}.")
 _LOOPS = loop_option("--loop", "loops", multiple=True, callback=_known_each,
     help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
 )  # fmt: skip
-_JUDGE_AS = loop_option("--judge-as", metavar="DESIGN", default="",
+_JUDGE_AS = loop_option("--judge-as", metavar="DESIGN", default="", callback=None,
     help="Check a loop of your own against the expectations for this bundled design.")  # fmt: skip
 loop_options = click.option("--option", "loop_options", multiple=True, metavar="KEY=VALUE",
     callback=lambda _, __, given: {
@@ -153,7 +153,7 @@ loop_options = click.option("--option", "loop_options", multiple=True, metavar="
 _ISOLATE = click.option("--isolate", is_flag=True,
     help="Make each run in a process of its own, so that it shares nothing with the others.",
 )  # fmt: skip
-replay_loop = loop_option("--loop", callback=_known,
+replay_loop = loop_option("--loop",
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
     f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
 )  # fmt: skip

@@ -73,8 +73,7 @@ def _read(source: str, given: RunOptions) -> tuple[Scenario, RunOptions]:
         return load_scenario(find(source)), given
     loop: Any = given.get("loop")
     try:
-        name = loop if isinstance(loop, str) else None
-        scenario, recorded = recorded_run(read_trace(Path(source)), name)
+        scenario, recorded = recorded_run(read_trace(Path(source)), loop)
     except ScenarioError as error:
         error.path = error.path or source
         raise

@@ -10,7 +10,6 @@ import click
 from simloop.cli import options
 from simloop.cursor.recorded_run import is_trace
 from simloop.errors import ScenarioError, install_hint
-from simloop.runs.loop import check_loop_exists
 from simloop.runs.options import RunOptions
 
 _CRASHED = 3  # Textual has printed the traceback
@@ -38,8 +37,6 @@ def command(*, named: str | None, other: str | None, against: str | None, given:
         raise click.UsageError("--against takes one run, and not two")
     if named is None and (against or any(one not in (None, "", {}) for one in given.values())):
         raise click.UsageError("the settings of a run need a trace or a scenario")
-    if against is not None:
-        check_loop_exists(against)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         hint = "use: simloop show TRACE --at 0, of a trace that `simloop run --trace` writes"
         raise ScenarioError("the replayer needs a terminal", hint=hint)

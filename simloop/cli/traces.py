@@ -90,33 +90,26 @@ def _recorded(
     target: options.Target, file: Path | None, given: RunOptions, written: dict[Path, str]
 ) -> Report:
     report = Report.on(target)
-    if report.path is not None and file is not None:
-        report.verdict = verify(report.path, Until.END, **given)
-        _write_trace(report, file, written)
-    return report
-
-
-def _write_trace(report: Report, file: Path, written: dict[Path, str]) -> None:
-    verdict = report.verdict
+    if report.path is None or file is None:
+        return report
+    verdict = report.verdict = verify(report.path, Until.END, **given)
     if verdict.trace is None:
-        return
+        return report
     if verdict.trace.footer is None:
         keep = "keep what there is of it with: simloop run PATH --trace FILE"
         note(f"{plain(report.name)}: not recorded, because the run has no outcome ({keep})")
-        return
-    if file in written:
+    elif file in written:
         hint = "record them one after the other, with another --to"
-        error = ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
-        verdict.errors.append(error)
-        return
-    try:
-        create_folder(file.parent)
-        write_trace(verdict.trace, file)
-    except ScenarioError as error:
-        verdict.errors.append(error)
+        wrong = ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
+        verdict.errors.append(wrong)
     else:
-        written[file] = report.name
-        report.name = str(file)
+        try:
+            create_folder(file.parent)
+            write_trace(verdict.trace, file)
+            written[file], report.name = report.name, str(file)
+        except ScenarioError as error:
+            verdict.errors.append(error)
+    return report
 
 
 @click.command("replay")
@@ -157,9 +150,8 @@ def _replay(path: Path, loop: str | None, width: int) -> int:
         out_lines(indented(iter([f"see it: simloop show {shlex.quote(str(path))}"])))
     if recorded.no_end:
         note(plain(f"{path}: {recorded.no_end}"))
-    for setting in different_settings(recorded.header, again.header):
-        one, other = setting.as_text()
-        note(plain(f"{path}: {setting.name} differs: recorded {one}, replayed {other}"))
+    for name, one, other in different_settings(recorded.header, again.header):
+        note(plain(f"{path}: {name} differs: recorded {one}, replayed {other}"))
     return exit_code
 
 
@@ -174,9 +166,8 @@ def diff(one: Path, other: Path) -> int:
     trace is compared up to its end.
     """
     first, second = read_trace(one), read_trace(other)
-    for setting in different_settings(first.header, second.header):
-        a, b = setting.as_text()
-        note(plain(f"{setting.name} differs: {a} and {b}"))
+    for name, a, b in different_settings(first.header, second.header):
+        note(plain(f"{name} differs: {a} and {b}"))
     for path, trace in ((one, first), (other, second)):
         if trace.no_end:
             note(plain(f"{path}: {trace.no_end}"))
