@@ -192,18 +192,18 @@ class Verdict(Struct):
 
     def failure(self) -> Failure | None:
         """Return the failure of the run, or None. Raises ScenarioError if it cannot be run."""
-        found = next(self._failures(), None)
-        return found and found._replace(printed=tuple(printed(self.output)))
+        return next(self._failures(), None)
 
     def every_failure(self) -> list[Failure]:
         """Return each violation as a failure, and the other one, if any. Raises as `failure`."""
-        return [each._replace(printed=tuple(printed(self.output))) for each in self._failures()]
+        return [*self._failures()]
 
     def _failures(self) -> Iterator[Failure]:
+        lines = tuple(printed(self.output))
         for each in self.violations:
-            yield Failure(each.name, each.text, each.invariant.sentence)
+            yield Failure(each.name, each.text, each.invariant.sentence, lines)
         if (other := self._other_failure()) is not None:
-            yield other
+            yield other._replace(printed=lines)
 
     def _other_failure(self) -> Failure | None:
         # The agent may have swallowed the first error, and another one ended its run.

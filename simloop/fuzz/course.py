@@ -135,9 +135,18 @@ class AgentCourse:
         rules = Rules(invariants, expectations=False)
         turn, place = divmod(first // runs, len(self._bases))
         base = self._bases[place]
+        known = base.circumstances
         for number in range(runs):  # those of this course: each of its circumstances gets its turn
             choices = SeededChoices(seed, f"together {first + number}")
-            yield base.plan.playing(self._drawn(choices, base, seed, turn * runs + number)), rules
+            time, place = divmod(turn * runs + number, len(known))
+            order = Seeds(seed).stream(f"turn {time}").sample(range(len(known)), len(known))
+            more = choices.integer(1, _TOGETHER - 1)
+            numbers = [order[place], *(choices.integer(0, len(known) - 1) for _ in range(more))]
+            draft = base.draft()
+            for each in numbers:
+                known[each].act(draft, choices.integer(0, base.places - 1))
+            world = draft.scenario().model_copy(update={"seed": choices.integer(0, 999)})
+            yield base.plan.playing(world), rules
 
     def drawn(self, choices: Choices) -> Scenario:
         """Draw a world: some replies of the course, and up to three circumstances."""
@@ -149,17 +158,6 @@ class AgentCourse:
             one_of(choices, base.circumstances).act(draft, choices.integer(0, base.places - 1))
 
         choices.several(_TOGETHER, disturb)
-        return draft.scenario().model_copy(update={"seed": choices.integer(0, 999)})
-
-    def _drawn(self, choices: Choices, base: _Base, seed: int, number: int) -> Scenario:
-        known = base.circumstances
-        turn, place = divmod(number, len(known))
-        order = Seeds(seed).stream(f"turn {turn}").sample(range(len(known)), len(known))
-        more = choices.integer(1, _TOGETHER - 1)
-        numbers = [order[place], *(choices.integer(0, len(known) - 1) for _ in range(more))]
-        draft = base.draft()
-        for each in numbers:
-            known[each].act(draft, choices.integer(0, base.places - 1))
         return draft.scenario().model_copy(update={"seed": choices.integer(0, 999)})
 
 

@@ -268,8 +268,8 @@ def _played(settings: SearchSettings, due: Range, search: Search, start_s: float
                 search.runs += 1
                 failure = Failure.named(FINISHES, OVERDUE)
                 search.failures.add(failure, search.world(search.number), search.number)
-    if not findings and len(search.failures):  # broken off before it was run again, or shrunk
-        findings = _told(settings, replace(due, shrinks=False), search, [*search.failures][:1])
+    if not findings and (new := [*search.failures][:1]):  # broken off before it was rerun or shrunk
+        findings = _told(settings, replace(due, shrinks=False), search, new)
     return RangeResult.of(search, due, processes.cpu_s() - start_s, findings, ended=ended)
 
 

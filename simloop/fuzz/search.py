@@ -100,9 +100,6 @@ class FoundFailures:
     def __iter__(self) -> Iterator[FoundFailure]:
         return iter(self._groups.values())
 
-    def __len__(self) -> int:
-        return len(self._groups)
-
     def has(self, name: str) -> bool:
         return any(group.name == name for group in (*self._groups, *self._known))
 

@@ -228,14 +228,14 @@ def test_a_failure_of_a_known_group_is_counted_and_is_no_finding() -> None:
         ("rule", "request 0 is wrong"): 1,
         ("other", "request 0 is wrong"): 1,
     }
-    assert len(failures) == 1
+    assert len([*failures]) == 1
 
 
 def test_another_rule_or_another_shape_is_another_finding() -> None:
     failures = FoundFailures()
     for name, text in (("a", "x 1"), ("b", "x 1"), ("a", "y 1")):
         assert failures.add(Failure(name, text, ""), SMALL, 1) is not None
-    assert len(failures) == 3
+    assert len([*failures]) == 3
 
 
 @pytest.mark.slow

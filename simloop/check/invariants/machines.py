@@ -26,11 +26,9 @@ def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
     """Otherwise a model that sends empty replies keeps the loop running."""
     course = subject.course
     reply = closed_by(course)
-    if reply is None or not _is_useless(reply) or not counts_errors(course.machine):
-        return ""
-    if course.run.error_count == course.before.error_count + 1:
-        return ""
-    return f"a reply that {_why(reply)} is not counted as an error"
+    why = _why_useless(reply) if reply and counts_errors(course.machine) else ""
+    is_counted = course.run.error_count == course.before.error_count + 1
+    return f"a reply that {why} is not counted as an error" if why and not is_counted else ""
 
 
 def counts_errors(machine: Machine) -> bool:
@@ -38,18 +36,14 @@ def counts_errors(machine: Machine) -> bool:
     return any(bound.counter == "error_count" for bound in machine.bounds.values())
 
 
-def _is_useless(reply: ReplyFacts) -> bool:
-    if reply.finish in _CUT:
-        return False
-    if reply.finish is FinishReason.INTERRUPTED:
-        return True
-    return not reply.calls and (not reply.text or reply.finish is FinishReason.TOOL_CALLS)
-
-
-def _why(reply: ReplyFacts) -> str:
+def _why_useless(reply: ReplyFacts) -> str:
     if reply.finish is FinishReason.INTERRUPTED:
         return "did not end"
-    return "announces calls and has none" if reply.text else "is empty"
+    if reply.finish in _CUT or reply.calls:
+        return ""
+    if not reply.text:
+        return "is empty"
+    return "announces calls and has none" if reply.finish is FinishReason.TOOL_CALLS else ""
 
 
 @invariant(

@@ -497,8 +497,6 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
         return ""
     machine, is_dealt_with = subject.machine is not None, False
     before = facts.main_replies[-8:]
-    if type(facts.entry) is entries.Request and facts.entry.purpose == "main":
-        before = before[:-1]  # without the reply to the request at which this begins
     reply: ReceivedReply | None = before[-1] if before else None
     # An agent may make several calls at once.
     still_open = [each for each in before[:-1] if not each.is_closed]

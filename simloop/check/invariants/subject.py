@@ -68,22 +68,19 @@ class Course:
         if self.noted:
             return _NOTED
         self.signal = signal
-        self._take(signal)
+        try:
+            if kind is signals.Began or self.run is _NOT_BEGUN:
+                self.run = self.machine.start()
+            self.before = self.run
+            self.run, self.asked = checked_transition(self.machine, self.run, signal)
+        except Exception as error:  # noqa: BLE001 - a machine is somebody's code
+            self.wrong = f"the machine does not take {kind.__name__}: {error}"
+            self.before, self.asked = self.run, ()
         self.effect, state = self.asked[-1] if self.asked else None, type(self.run.state)
         return entries.Transition, kind, type(self.effect), state
 
     def begin(self) -> None:
         self.run, self.asked, self.effect = _NOT_BEGUN, (), None
-
-    def _take(self, signal: signals.Signal) -> None:
-        try:
-            if type(signal) is signals.Began or self.run is _NOT_BEGUN:
-                self.run = self.machine.start()
-            self.before = self.run
-            self.run, self.asked = checked_transition(self.machine, self.run, signal)
-        except Exception as error:  # noqa: BLE001 - a machine is somebody's code
-            self.wrong = f"the machine does not take {type(signal).__name__}: {error}"
-            self.before, self.asked = self.run, ()
 
 
 _NOTED = (entries.Transition, signals.AbortRequested)

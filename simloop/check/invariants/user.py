@@ -46,11 +46,9 @@ class _Waiting:
     def deliver(self, text: str) -> str:
         """Remove the messages that `text` delivers; return a message that it skips, or ""."""
         queues = [queue for queue in self._queues.values() if queue]
-        first = [queue[0] for queue in queues]
-        if text not in first:
-            for queue in queues:
-                if text in queue:
-                    return queue[0]
+        first = [queue[0] for queue in queues if text in queue]
+        if first and text not in first:
+            return first[0]
         for queue in queues:
             while queue and queue[0] in text:
                 queue.popleft()
