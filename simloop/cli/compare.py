@@ -79,7 +79,7 @@ class Row(Struct, frozen=True):
     """The run of a scenario on one loop."""
 
     facts: Mapping[str, Any]  # those of the JSON, null where nothing is known
-    findings: tuple[str, ...] = ()  # the expectations that do not hold, and unexpected errors
+    findings: tuple[str, ...] = ()  # unmet expectations and errors, or why the loop cannot run it
     exit_code: int = 0
 
     @classmethod
@@ -93,7 +93,7 @@ class Row(Struct, frozen=True):
             "reproduce": None if cannot else _reproduce(verdict),
         }  # fmt: skip
         if cannot:
-            return cls(facts)
+            return cls(facts, (cannot,))
         ended_by = verdict.worst or verdict.ended_by
         facts["error"] = None if ended_by is None else type(ended_by).__name__
         return cls(facts, (*verdict.failures, *map(_told, verdict.errors)), exit_code)
@@ -130,9 +130,8 @@ class Row(Struct, frozen=True):
         )  # fmt: skip
 
     def below(self) -> Iterator[str]:
-        findings = [line for each in self.findings for line in each.split("\n")]
-        for finding in (self.cannot, *findings) if self.cannot else findings:
-            yield from _FINDINGS.wrap(terminal.plain(finding))
+        for line in (line for each in self.findings for line in each.split("\n")):
+            yield from _FINDINGS.wrap(terminal.plain(line))
         if self.facts["reproduce"]:
             yield f"{_INDENT}reproduce: {terminal.plain(self.facts['reproduce'])}"
 

@@ -197,21 +197,18 @@ def _played_in_fork(settings: SearchSettings, due: Range, search: Search) -> Ran
         begin_in_own_folder()
         return function()
 
-    def course() -> str:
+    def course(number: int = 1, seed: int = _APART) -> str:
         with captured(), suppress(Overdue), patience() as begins:
             begins()
-            course = trial(next(search.worlds(1))[0], UNJUDGED, seed=_APART)
-            return processes.digest_of(course.entries)
+            run = trial(next(search.worlds(number))[0], UNJUDGED, seed=seed)
+            return processes.digest_of(run.entries)
         return ""
 
     if settings not in _COURSES:
         _COURSES[settings] = isolated(partial(in_own_folder, course))
     elif settings not in _WARM:  # an agent that keeps something from run to run is known by now
-        _WARM.add(settings)
-        with captured(), suppress(Overdue), patience() as begins:
-            for each in range(1, 5):  # imports what the agent imports late, for each fork
-                begins()
-                trial(next(search.worlds(each))[0], UNJUDGED, seed=_APART + each)
+        _WARM.add(settings)  # imports what the agent imports late, for each fork
+        all(course(each, _APART + each) for each in range(1, 5))
     if due.first == 1:
         search.twin = None
     else:

@@ -90,7 +90,7 @@ class TestWhatALoopCannotExpress:
     def test_is_a_row_with_the_reason_and_no_failure(self) -> None:
         row = by_loop(HOOKED)["react"]
         assert row.cannot == "react has no hooks"
-        assert (row.ending, row.exit_code, row.findings) == ("cannot", 0, ())
+        assert (row.ending, row.exit_code, row.findings) == ("cannot", 0, (row.cannot,))
         assert told(row, "model_calls", "tool_runs", "elapsed_ns") == [None] * 3
 
     def test_has_all_the_reasons(self) -> None:

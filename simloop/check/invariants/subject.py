@@ -127,28 +127,25 @@ class Sent:
     def add(self, messages: Sequence[Message]) -> list[tuple[str, str]]:
         """Read the last messages of a request; return the breaks that they show, by call id."""
         found: list[tuple[str, str]] = []
+        self.size += len(messages)
         for message in messages:
-            self._add(message, found)
+            if type(message) is ToolMessage:
+                if (call_id := message.call_id) in self.open:
+                    del self.open[call_id]
+                    self.results.add(call_id)
+                else:
+                    found.append((call_id, self._why(call_id)))
+                continue
+            if self.open:
+                found += [(call_id, Why.NO_RESULT) for call_id in self.open]
+                self.open = {}
+            self.results.clear()
+            for call in calls_of(message):
+                self.open[call.id] = None
+                self.calls[call.id] += 1
+                if self.calls[call.id] > 1:
+                    found.append((call.id, Why.SHARED))
         return found + [(call_id, Why.NO_RESULT) for call_id in self.open] if self.open else found
-
-    def _add(self, message: Message, found: list[tuple[str, str]]) -> None:
-        self.size += 1
-        if type(message) is ToolMessage:
-            if (call_id := message.call_id) in self.open:
-                del self.open[call_id]
-                self.results.add(call_id)
-            else:
-                found.append((call_id, self._why(call_id)))
-            return
-        if self.open:
-            found += [(call_id, Why.NO_RESULT) for call_id in self.open]
-            self.open = {}
-        self.results.clear()
-        for call in calls_of(message):
-            self.open[call.id] = None
-            self.calls[call.id] += 1
-            if self.calls[call.id] > 1:
-                found.append((call.id, Why.SHARED))
 
     def _why(self, call_id: str) -> str:
         if call_id in self.results:

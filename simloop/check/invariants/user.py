@@ -31,7 +31,6 @@ _SERVED = (entries.ServiceRequest, entries.ServiceReply)
 _REDIRECTS, _BROKEN = 300, 500  # the statuses below the first are successes
 _THREADS = re.compile(r"hread|Executor")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
-_CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
 
 
 class _Waiting:
@@ -536,7 +535,7 @@ def outcome_matches_stop(subject: Subject, entry: Any) -> str:
     stops, reply = facts.stops, facts.reply
     fitting = {_STOPPED[stop.cause] for stop in stops}
     if not stops:
-        if entry.outcome in _CAUSES and (reply is None or reply.fault is None):
+        if entry.outcome in _STOPPED.values() and (reply is None or reply.fault is None):
             return f"the run ends as {entry.outcome}, and no stop was requested"
     elif _ends_the_run(subject, stops[0]) and entry.outcome not in fitting:
         return f"the run was stopped ({stops[0].cause}), and ends as {entry.outcome}"
