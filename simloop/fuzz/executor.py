@@ -304,17 +304,15 @@ class Ranges:
         self._end = sys.maxsize if runs is None else runs + 1
         self._most, self._shrinks, self._store = most, shrinks, store
         self._left_s = inf if seconds is None else seconds
-        self._left: list[tuple[int, int]] = []
-        self._next = self._due = 1
+        self._left = [(1, sys.maxsize)]  # a heap of the gaps between results
+        self._due = 1
         self.waiting: dict[int, RangeResult] = {}
         self._found: dict[Group, int] = {}
         self.stopped = False
 
     def take(self) -> Range | None:
-        if self.stopped or self._left_s <= 0:
+        if self.stopped or self._left_s <= 0 or not self._left:
             return None
-        if not self._left:
-            self._put_back(self._next, self._next + self._most)
         first, end = heapq.heappop(self._left)
         self._put_back(first + self._most, end)
         end = min(end, first + self._most, self._end)
@@ -326,14 +324,14 @@ class Ranges:
     def _put_back(self, first: int, end: int) -> None:
         if first < end:
             heapq.heappush(self._left, (first, end))
-            self._next = max(self._next, end)
 
     def add(self, result: RangeResult, due: Range | None = None) -> Iterator[RangeResult]:
         """Add the result of `due`, or of an earlier search; yield those that are next in order."""
         after = result.first + result.runs
         if due is None:
-            self._put_back(self._next, result.first)
-            self._next = after
+            first, end = self._left.pop()  # of sorted results, each is in the last gap
+            self._put_back(first, result.first)
+            self._put_back(after, end)
         else:
             self._left_s -= result.cpu_s
             self.stopped |= result.ended

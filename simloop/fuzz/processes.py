@@ -131,14 +131,12 @@ class Twin:
 
     def send(
         self, number: int, world: Scenario, record: Iterable[AnyEntry], *, isolates: bool = False
-    ) -> tuple[int, Scenario] | None:
-        """Send a world with the entries of its run; return the previous world if its run differed.
+    ) -> None:
+        """Send a world with the entries of its run; `answer` was called for the one before.
 
-        With `isolates` it gets a process of its own, and is compared with one in the nursery.
-
-        The search does not wait: the next call, or `answer`, returns the answer for this world.
+        With `isolates` it gets a process of its own, and is compared with one in the nursery. The
+        search does not wait.
         """
-        differed = self.answer()
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
@@ -151,7 +149,6 @@ class Twin:
             alone = NURSERIES and isolates
             digest = NURSERIES[-1].answer(world, isolates=False) if alone else digest_of(record)
             self._asked = number, world, digest
-        return differed
 
     def start(self) -> None:
         """Start the process, if it does not run: a fork cannot do it for its parent."""

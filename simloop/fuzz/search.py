@@ -307,8 +307,8 @@ class Search:
             failures = verdict.every_failure()
             if self.twin is not None and self.number % _ELSEWHERE == 0:
                 isolates = self.isolates or self._course is not None
-                sent = self.twin.send(self.number, world, record, isolates=isolates)
-                found += self._found_elsewhere(sent)
+                found += self.answer_elsewhere()
+                self.twin.send(self.number, world, record, isolates=isolates)
         if self._course is not None or self.number % _LOOKED_AT == 0:
             self.goals.add(record)
         if self._course is not None:
@@ -398,9 +398,7 @@ class Search:
 
     def answer_elsewhere(self) -> list[FoundFailure]:
         """Wait for the last run in the other process; return its failure if it is new."""
-        return [] if self.twin is None else self._found_elsewhere(self.twin.answer())
-
-    def _found_elsewhere(self, differed: tuple[int, Scenario] | None) -> list[FoundFailure]:
+        differed = None if self.twin is None else self.twin.answer()
         if differed is None or self.failures.has(ReplayDiverged.__name__):
             return []
         error = ReplayDiverged(_ELSEWHERE_DIFFERS)
