@@ -61,14 +61,13 @@ _USUAL_BUDGET_NS = 30 * _NS_PER_S
               "retry, mutating, deviations.")  # fmt: skip
 @click.option("--out", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
               help="Shrink each failure, and write it to FOLDER as a scenario file when it is "
-              "found. A repeated command resumes the search from FOLDER/search.jsonl.",
-)  # fmt: skip
+              "found.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1),
               help="The number of processes that search; by default 1, and one for each core if "
               "the runs of your own agent are slow.")  # fmt: skip
 @click.option("--isolate/--no-isolate", default=None,
-              help="Make each run in a process of its own; by default if that costs less than a "
-              "third of the runs of your own agent.")  # fmt: skip
+              help="Make each run in a process of its own; by default if your own agent keeps "
+              "something from one run for the next.")  # fmt: skip
 @options.formats
 def command(
     *, loop: str | None, program: str, budget_ns: int | None, provider: str, declared: Path | None,
@@ -79,37 +78,32 @@ def command(
 
     A run fails if it violates an invariant (see `simloop invariants`), raises an error, or does not
     end although the model answers every request without a fault. The exit code is 1 if a failure
-    was found. --runs includes the runs that a resumed search has made already.
+    was found.
     """
     bases = [each.scenario() for each in options.targets_of(sources)]
     of_bases = next((each.loop for each in bases), "reference")
     loop = options.loop_of_program(program, loop) if program else loop or of_bases
     check_loop_exists(loop)
     scenarios = tuple(map(scenario_text, bases))
-    code = executor.code_digest() if folder else ""
     stated = load_declared(declared) if declared else None
     declares = stated.model_dump_json(exclude_defaults=True, by_alias=True) if stated else ""
-    settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate,
+    settings = executor.SearchSettings(loop, seed, scenarios, added_names(), isolate,
                                        breaches=provider == "any", declares=declares)  # fmt: skip
     budget_ns = _USUAL_BUDGET_NS if budget_ns is None and runs is None else budget_ns
     before, sums = _written_here(), Sums(settings)
-    files = journal = None
+    files = None
     if folder:
         create_folder(folder)
         words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
         flags = "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
         files = _Files(folder, settings, flags)
-        journal = executor.Journal(folder, settings)
     warm = jobs is None and can_isolate() and sums.is_slow
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
     here = jobs == 1
     ranges = executor.Ranges(
         runs, None if budget_ns is None else budget_ns / _NS_PER_S,
-        most=sys.maxsize if here else executor.MOST_OF_WORKER, shrinks=journal is not None,
-        store=journal.append if journal else lambda _: None,
+        most=sys.maxsize if here else executor.MOST_OF_WORKER, shrinks=files is not None,
     )  # fmt: skip
-    if journal and files:
-        _resume(journal, ranges, sums, files)
     with (
         StatusLine(sys.stderr) as status,
         signals_to_stop(partial(_stop, ranges, here=here)) as came,
@@ -118,7 +112,11 @@ def command(
     ):
         for result in executor.results_of(pool, jobs, settings, ranges):
             for each in sums.add(result):
-                _take(each, files, is_shown=output_format == "text")
+                if output_format == "text":
+                    first = plain(each.text.partition("\n")[0])
+                    out(f"FAILED {each.name} in run {each.run}: {first}")
+                if files:
+                    files.write(each)
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
@@ -141,29 +139,10 @@ def _written_here() -> set[tuple[str, int]]:
     return set()
 
 
-def _resume(
-    journal: executor.Journal, ranges: executor.Ranges, sums: "Sums", files: "_Files"
-) -> None:
-    for known in journal.results:
-        for result in ranges.add(known):
-            for each in sums.add(result):
-                files.write(each)
-    if sums.runs:
-        note(plain(f"{journal.path} has {sums.runs:,} runs of this search already"))
-
-
 def _stop(ranges: executor.Ranges, *, here: bool) -> None:
     ranges.stopped = True
     if here:  # workers finish their ranges
         raise KeyboardInterrupt
-
-
-def _take(finding: executor.SearchFinding, files: "_Files | None", *, is_shown: bool) -> None:
-    if is_shown:
-        first = plain(finding.text.partition("\n")[0])
-        out(f"FAILED {finding.name} in run {finding.run}: {first}")
-    if files is not None:
-        files.write(finding)
 
 
 class _Files:
@@ -174,7 +153,7 @@ class _Files:
         self.written: dict[str, Path] = {}
 
     def write(self, finding: executor.SearchFinding) -> None:
-        """Write the file of a failure, unless it is there from a search that is resumed."""
+        """Write the file of a failure."""
         if not finding.scenario:
             note(f"no file can hold the scenario of {finding.name} in run {finding.run}")
             return

@@ -1,11 +1,9 @@
 """The execution of a search: ranges of worlds, played here or in other processes.
 
 A world depends on the seed and its number alone, so a search in many processes finds exactly what
-one process finds. A range ends with the first failure of a new group, which is told at once. With a
-folder, each result is a line of a file, from which a repeated command resumes.
+one process finds. A range ends with the first failure of a new group, which is told at once.
 """
 
-import hashlib
 import heapq
 import multiprocessing
 import os
@@ -18,14 +16,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
-from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simloop import __version__
 from simloop.check.invariants.judge import add_invariants
 from simloop.check.trial import FINISHES, UNJUDGED, UNLIKE, Failure, trial
 from simloop.errors import CheckFailed, ReplayDiverged, ScenarioError
@@ -45,22 +40,21 @@ from simloop.virtual.border.output import captured
 
 T = TypeVar("T")
 _SLICE_S, MOST_OF_WORKER = 2.0, 50
-"""The real seconds after which a range ends, since results are stored and shown then, and its most
-runs in another process, since the results of later ones wait for it."""
+"""The real seconds after which a range ends, since results are shown then, and its most runs in
+another process, since the results of later ones wait for it."""
 TWIN = processes.Twin()
 DIVERGED = ReplayDiverged.__name__
 
 
-class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
+class SearchSettings(Struct, frozen=True):
     """The inputs of a search: equal settings give equal worlds.
 
-    `scenarios` are the texts of those that are varied, `code` is a digest of the code under test.
+    `scenarios` are the texts of those that are varied.
     """
 
     loop: str
     seed: int = 0
     scenarios: tuple[str, ...] = ()
-    code: str = ""
     invariants: tuple[str, ...] = ()
     isolate: bool | None = None
     breaches: bool = False
@@ -77,7 +71,7 @@ class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
         )  # fmt: skip
 
 
-class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):
+class SearchFinding(Struct, frozen=True):
     """The first failure of a group, and the number of its run.
 
     `scenario` is the text of the smallest scenario, or empty if no file can hold it, and `shown`
@@ -128,7 +122,7 @@ class Range(Struct, frozen=True):
     shrinks: bool = False
 
 
-class RangeResult(Struct, frozen=True, tag_field="line", tag="range"):
+class RangeResult(Struct, frozen=True):
     """The result of `runs` worlds from `first`; `ended` says that the search must end."""
 
     first: int
@@ -293,16 +287,16 @@ def _is_kept(search: Search, failing: Scenario) -> bool:
 class Ranges:
     """The ranges of a search that are still to play, and the results in the order of their worlds.
 
-    A range has at most `most` runs. `seconds` are of computing, of all processes together. `store`
-    gets each result as it comes. If `stopped` is true, no further range is begun.
+    A range has at most `most` runs. `seconds` are of computing, of all processes together. If
+    `stopped` is true, no further range is begun.
     """
 
     def __init__(
         self, runs: int | None, seconds: float | None, *, most: int = sys.maxsize,
-        shrinks: bool = False, store: Callable[[RangeResult], object] = lambda _: None,
+        shrinks: bool = False,
     ) -> None:  # fmt: skip
         self._end = sys.maxsize if runs is None else runs + 1
-        self._most, self._shrinks, self._store = most, shrinks, store
+        self._most, self._shrinks = most, shrinks
         self._left_s = inf if seconds is None else seconds
         self._left = [(1, sys.maxsize)]  # a heap of the gaps between results
         self._due = 1
@@ -325,18 +319,11 @@ class Ranges:
         if first < end:
             heapq.heappush(self._left, (first, end))
 
-    def add(self, result: RangeResult, due: Range | None = None) -> Iterator[RangeResult]:
-        """Add the result of `due`, or of an earlier search; yield those that are next in order."""
-        after = result.first + result.runs
-        if due is None:
-            first, end = self._left.pop()  # of sorted results, each is in the last gap
-            self._put_back(first, result.first)
-            self._put_back(after, end)
-        else:
-            self._left_s -= result.cpu_s
-            self.stopped |= result.ended
-            self._put_back(after, due.end)
-            self._store(result)
+    def add(self, result: RangeResult, due: Range) -> Iterator[RangeResult]:
+        """Add the result of `due`; yield those that are next in order."""
+        self._left_s -= result.cpu_s
+        self.stopped |= result.ended
+        self._put_back(result.first + result.runs, due.end)
         if result.runs:
             self.waiting[result.first] = result
         for finding in result.findings:
@@ -345,66 +332,6 @@ class Ranges:
         while (released := self.waiting.pop(self._due, None)) is not None:
             self._due += released.runs
             yield released
-
-
-_LINE = msgspec.json.Decoder(SearchSettings | SearchFinding | RangeResult)
-_ENCODE = msgspec.json.Encoder(order="deterministic").encode
-
-
-def code_digest() -> str:
-    """Return a digest of the loaded modules that are not installed, and simloop's version."""
-    installed = (sys.prefix, sys.base_prefix, sys.exec_prefix)
-    digest = hashlib.blake2b(__version__.encode(), digest_size=16)
-    for name, module in sorted(sys.modules.items()):
-        file = getattr(module, "__file__", None) or ""
-        own = file.endswith(".py") and not file.startswith(installed)
-        if own and name != "__main__" and name.partition(".")[0] != "simloop":
-            digest.update(name.encode())
-            digest.update(Path(file).read_bytes() if Path(file).is_file() else b"")
-    return digest.hexdigest()
-
-
-class Journal:
-    """The file of a search in `folder`. `results` are those that it has for these settings."""
-
-    def __init__(self, folder: Path, settings: SearchSettings) -> None:
-        self.path = folder / "search.jsonl"
-        known, results = None, list[RangeResult]()
-        findings: list[SearchFinding] = []
-        with self._usable("a+b") as file:
-            file.seek(0)
-            data = file.read()
-            whole = after = 0
-            for text in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
-                line, after = _LINE.decode(text), after + len(text)
-                whole = whole if isinstance(line, SearchFinding) else after
-                if isinstance(line, SearchSettings):
-                    known, results, findings = line, [], []
-                elif isinstance(line, SearchFinding):
-                    findings.append(line)
-                else:
-                    results.append(replace(line, findings=tuple(findings)))
-                    findings = []
-            file.truncate(whole)  # a range that was cut off
-            if known != settings:
-                results = []
-                file.write(_ENCODE(settings) + b"\n")
-        self.results = sorted(results, key=lambda each: each.first)
-
-    def append(self, result: RangeResult) -> None:
-        stored = replace(result, findings=(), ended=False)
-        with self._usable("ab") as file:
-            file.writelines(_ENCODE(each) + b"\n" for each in (*result.findings, stored))
-
-    @contextmanager
-    def _usable(self, mode: str) -> Iterator[IO[bytes]]:
-        try:
-            with self.path.open(mode) as file:
-                yield file
-        except (OSError, msgspec.DecodeError) as error:
-            problem = f"cannot be used as the file of a search: {error}"
-            hint = "name a folder that may be written to, or one without such a file"
-            raise ScenarioError(problem, path=self.path, hint=hint) from error
 
 
 class _Here(Executor):

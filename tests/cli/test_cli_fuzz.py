@@ -130,18 +130,13 @@ def test_a_folder_that_cannot_be_written_is_a_wrong_use_and_keeps_the_old_file(
 ) -> None:
     arguments = ("--runs", "60", "--loop", agent, "--out", str(tmp_path))
     cli("fuzz", *arguments)
-    journal = (tmp_path / "search.jsonl").read_bytes()
     (old,) = tmp_path.glob("agent-respects*.yaml")
     text = old.read_text()
-    with file_size_limit(len(journal) + 10):
+    with file_size_limit(10):
         shown = cli("fuzz", *arguments, "--seed", "1")
     assert shown.exit_code == 2, shown.output
-    assert (
-        "search.jsonl: cannot be used as the file of a search: [Errno 27] File too large"
-        in shown.stderr
-    )
+    assert "File too large" in shown.stderr
     assert old.read_text() == text
-    assert (tmp_path / "search.jsonl").read_bytes().startswith(journal)
 
 
 def test_an_unknown_loop_is_a_wrong_use(cli: Cli) -> None:
@@ -190,28 +185,6 @@ def test_processes_find_what_one_process_finds_and_write_the_same_files(
         assert (tmp_path / "1" / name).read_text() == (tmp_path / "1x" / name).read_text()
 
 
-@pytest.mark.slow
-def test_a_repeated_command_resumes_the_search_and_counts_its_runs(
-    cli: Cli, tmp_path: Path
-) -> None:
-    cli("fuzz", *LOOP, "--runs", "30", "--out", tmp_path)
-    (first, *_) = sorted(tmp_path.glob("*.simloop.yaml"))
-    resumed = cli("fuzz", *LOOP, "--runs", "60", "--out", tmp_path, "--format", "json")
-    assert "search.jsonl has 30 runs of this search already" in resumed.stderr
-    report = json.loads(resumed.stdout)
-    assert report["runs"] == 60
-    at_once = json.loads(cli("fuzz", *LOOP, "--runs", "60", "--format", "json").stdout)
-    timed = {"cpu_s", "failures"}
-    assert {k: v for k, v in report.items() if k not in timed} == {
-        k: v for k, v in at_once.items() if k not in timed
-    }
-    names = [(each["name"], each["run"], each["count"]) for each in report["failures"]]
-    assert names == [(each["name"], each["run"], each["count"]) for each in at_once["failures"]]
-    again = cli("fuzz", *LOOP, "--runs", "60", "--out", tmp_path)
-    assert again.stdout.count("FAILED") == 0, "it was printed when it was found"
-    assert str(first) in again.stdout
-
-
 @contextmanager
 def searching(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A search in two processes that has written a failure."""
@@ -238,10 +211,7 @@ def test_a_search_that_is_terminated_has_reported_and_written_its_failures(tmp_p
     assert process.returncode == 143
     assert "interrupted: the report covers the runs so far" in noted
     (runs,) = re.findall(r"([\d,]+) runs of searching:repeats", printed)
-    stored = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
-    assert int(runs.replace(",", "")) == sum(
-        line["runs"] for line in stored if line["line"] == "range"
-    )
+    assert int(runs.replace(",", "")) > 0
     assert all(Path(file).exists() for file in re.findall(r"written to (.*)", printed))
 
 
@@ -385,22 +355,6 @@ def test_two_findings_of_one_run_are_both_reported_and_have_a_file_each(
         file = Path("found") / f"{name}.simloop.yaml"
         assert f"  run it:   simloop run {file}" in shown.stdout
         assert f"# {name}: " in file.read_text()
-
-
-@pytest.mark.slow
-def test_a_resumed_search_reports_several_findings_of_one_range_as_a_whole_search_does(
-    cli: Cli, agents: str
-) -> None:
-    search = ("fuzz", "--loop", f"{agents}:twice_wrong")
-    cli(*search, "--runs", "6", "--out", "found")
-    resumed = cli(*search, "--runs", "12", "--out", "found")
-    whole = cli(*search, "--runs", "12", "--out", "whole")
-    assert "found/search.jsonl has 6 runs of this search already" in resumed.stderr
-    _, *report = untimed(whole.stdout).replace("whole/", "found/").partition("\n\n")
-    assert report[1].count("run it:") >= 2
-    assert untimed(resumed.stdout).endswith("".join(report)[1:])
-    files = {each.name: each.read_text() for each in Path("found").glob("*.yaml")}
-    assert files == {each.name: each.read_text() for each in Path("whole").glob("*.yaml")}
 
 
 @pytest.mark.slow

@@ -3,19 +3,16 @@ import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 import searching
-from filesizes import file_size_limit
 from msgspec.structs import replace
 
 from simloop import Scenario
-from simloop.errors import CheckFailed, ScenarioError
+from simloop.errors import CheckFailed
 from simloop.fuzz import executor, processes
 from simloop.fuzz.executor import (
-    Journal,
     Range,
     RangeResult,
     Ranges,
@@ -110,21 +107,6 @@ def test_what_is_left_when_a_search_ends_keeps_its_order() -> None:
     taken(of)
     assert released(of, RangeResult(61, 20), RangeResult(21, 20)) == []
     assert sorted(of.waiting) == [21, 61]
-
-
-def test_each_result_is_stored_as_it_comes() -> None:
-    stored: list[RangeResult] = []
-    of = ranges(runs=40, store=stored.append)
-    taken(of)
-    released(of, RangeResult(21, 20), RangeResult(1, 20))
-    assert [each.first for each in stored] == [21, 1]
-
-
-def test_a_search_that_is_resumed_makes_the_runs_that_are_missing() -> None:
-    of = ranges(runs=100)
-    known = RangeResult(1, 20), RangeResult(31, 10)
-    assert [each.first for one in known for each in of.add(one)] == [1]
-    assert taken(of) == [(21, 10), (41, 20), (61, 20), (81, 20)]
 
 
 def test_a_group_is_known_to_the_ranges_behind_its_first_run() -> None:
@@ -318,62 +300,3 @@ class Dying(concurrent.futures.Executor):
 def test_a_worker_that_dies_is_told_with_its_runs() -> None:
     with pytest.raises(CheckFailed, match="a worker died in runs 1 to 20"):
         list(results_of(Dying(), 1, SETTINGS, ranges(runs=60)))
-
-
-OF_JOURNAL = SearchSettings("reference", seed=7)
-FINDING = SearchFinding("rule", "it is wrong", "It is right.", 25, True, "prompt: Go.", "wrong")  # noqa: FBT003
-RESULTS = [
-    RangeResult(1, 20, 0.5, 10**9, {"a-goal": 3}, 5),
-    RangeResult(21, 5, counts=((Group("rule", "it is wrong"), 1),), findings=(FINDING,)),
-]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    journal = Journal(tmp_path, OF_JOURNAL)
-    for result in reversed(RESULTS):
-        journal.append(result)
-    return tmp_path
-
-
-def lines(folder: Path) -> int:
-    return (folder / "search.jsonl").read_text().count("\n")
-
-
-def test_each_range_and_each_failure_is_a_line_and_is_read_again_in_order(folder: Path) -> None:
-    assert lines(folder) == 4
-    assert Journal(folder, OF_JOURNAL).results == RESULTS
-    assert lines(folder) == 4
-
-
-def test_another_search_begins_anew_behind_the_old_one(folder: Path) -> None:
-    changed = SearchSettings("reference", seed=7, code="another")
-    journal = Journal(folder, changed)
-    assert journal.results == []
-    journal.append(RESULTS[0])
-    assert Journal(folder, changed).results == RESULTS[:1]
-    assert lines(folder) == 6, "nothing is lost"
-
-
-def test_a_line_that_was_cut_off_is_left_out_and_its_range_is_played_again(folder: Path) -> None:
-    file = folder / "search.jsonl"
-    file.write_bytes(file.read_bytes()[:-10])
-    journal = Journal(folder, OF_JOURNAL)
-    assert journal.results == RESULTS[1:]
-    journal.append(RESULTS[0])
-    assert Journal(folder, OF_JOURNAL).results == RESULTS
-
-
-def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path) -> None:
-    (tmp_path / "search.jsonl").write_text("mine\n")
-    with pytest.raises(ScenarioError, match=r"search\.jsonl: cannot be used"):
-        Journal(tmp_path, OF_JOURNAL)
-    assert (tmp_path / "search.jsonl").read_text() == "mine\n"
-
-
-def test_a_full_disk_is_an_error_of_the_user_and_keeps_the_lines(folder: Path) -> None:
-    journal = Journal(folder, OF_JOURNAL)
-    full = file_size_limit((folder / "search.jsonl").stat().st_size + 20)
-    with full, pytest.raises(ScenarioError, match=r"search\.jsonl: cannot be used.*File too large"):
-        journal.append(RESULTS[0])
-    assert Journal(folder, OF_JOURNAL).results == RESULTS
