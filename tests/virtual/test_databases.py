@@ -199,6 +199,7 @@ MISSES: dict[str, tuple[Callable[[sqlite3.Connection, str], object], bool]] = {
     "dropped by name": (lambda one, x: one.execute("DELETE FROM t WHERE x = :x", {"x": x}), True),
     "kept": (_drops_and("COMMIT"), True),
     "counted": (lambda one, loan: _drops(one, loan).rowcount, False),
+    "returned": (lambda one, x: one.execute(f"{DROP} RETURNING x", [x]).fetchone(), False),
     "read": (_drops_and("SELECT count(*) FROM t"), False),
     "something else": (_drops_and("INSERT INTO t VALUES (9)"), False),
     "behind a change": (

@@ -51,7 +51,9 @@ class Work:
                 shared = (each for each in tables & other.read.keys() if other is not self)
                 other.stale |= {each for each in shared if other.read[each] & values}
         self._changed = self._changed or rows > 0
-        is_named = verb in _FINDING and not self._arguments.isdisjoint(values)
+        # What RETURNING finds is counted as it is fetched.
+        is_counted = verb in _FINDING and "RETURNING" not in sql.upper()
+        is_named = is_counted and not self._arguments.isdisjoint(values)
         self.missed = shown if is_named and not self._changed else ""
 
 
