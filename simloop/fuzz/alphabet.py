@@ -351,11 +351,12 @@ class Abilities(NamedTuple):
     @classmethod
     def of(cls, loop: Loop) -> "Abilities":
         if (machine := loop.machine) is None:
-            limits = loop.declared_limits or DeclaredLimits()
+            limits, asks_openai = loop.declared_limits or DeclaredLimits(), "openai" in loop.source
+            asks_anthropic = "anthropic" in loop.source
             return cls(
                 frozenset(loop.unsupported), has_engine=False,
-                bounds_streams=not _takes_world(loop.declares),
-                asks_openai="openai" in loop.source or "anthropic" not in loop.source,
+                bounds_streams=asks_openai or asks_anthropic or not _takes_world(loop.declares),
+                asks_openai=asks_openai or not asks_anthropic,
                 ends=max(limits.max_steps, limits.max_error_count) < inf,
                 limits=loop.declared_limits and limits.or_usual,
             )  # fmt: skip

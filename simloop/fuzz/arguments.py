@@ -143,7 +143,7 @@ class Arguments:
                 yield from (".", "x" * 3_000)  # a folder, and a name that no file has
             yield from _TEXTS
         if kinds & {"integer", "number"}:
-            yield from chain(_numbers(schema), _NUMBERS)
+            yield from dict.fromkeys((*_numbers(schema), *_NUMBERS))
         if "boolean" in kinds:
             yield from (False, True)
         if "array" in kinds:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from simloop.check.invariants.agents import OUTPUT_TOOL
-from simloop.check.invariants.outside import PAGED, PAGES
+from simloop.check.invariants.told import DONE, FAILED, PAGED, PAGES
 from simloop.fuzz.alphabet import ANSWER_FAULTS, NO_WIRE, Abilities, with_answer
 from simloop.fuzz.offers import AskedObject, Offer
 from simloop.kernel.limits import Limits
@@ -38,12 +38,14 @@ _FIRST = tuple(_DATA["first"])
 _PHASES, _TOOLS, _SUMMARIES = _DATA["phases"], _DATA["tools"], _DATA["summaries"]
 _OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
 _REPLIES, _PEOPLE, _CALLS = _DATA["replies"], _DATA["people"], _DATA["calls"]
+_BROKEN_OFF, _STORMS = _DATA["broken off"], _DATA["storms"]
 FURTHER, _LAST = "And then?", "And at last?"
 _STORM, _MOST_STEPS = 16, 40
 _IDS = re.compile(r'"((?!\d{4}-)[\w-]*\d[\w-]*)"(?!:)')
 _ENDS = ("None", "''", "False", "1")  # the marks of a last page, or the number of pages
 _CHANGING = ("post", "put", "patch", "delete")
 _SLOW_MS, _LEAST_SLOW = 40_000, 8  # the time until a reply of which an agent is patient
+_PART_MS = 20_000  # that between two parts of one
 
 
 class WorldDraft:
@@ -144,12 +146,8 @@ def _failures(abilities: Abilities) -> Iterator[Circumstance]:
     failed = Reply(http=Http(status=500))
     for reply in (failed, Reply(lost="before-headers"), _repeat(failed, 3)):  # all tries of an SDK
         yield Circumstance(f"{reply}, and the call before it again", _repeated(reply))
-    for times, status in product((3, _STORM), (500, 429, 503)):
-        act = _inserted({"http": {"status": status}, "times": times})
-        yield Circumstance(f"{times} times http {status}", act)
-    for times in (3, _STORM):
-        act = _inserted({"lost": "before-headers", "times": times})
-        yield Circumstance(f"{times} lost connections", act)
+    for times, (what, keys) in product((3, _STORM), _STORMS.items()):
+        yield Circumstance(f"{times} {what}", _inserted({**keys, "times": times}))
     for fault in faults.FAULTS:
         if fault.stage is faults.Stage.INSTEAD:
             act = _inserted(fault.keys)
@@ -276,7 +274,9 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         made: dict[str, Any] = {"call": [each for part in keys["call"] for each in parts[part]]}
         if half_call := keys.get("half_call"):
             made["half_call"] = parts[half_call][0]
-        yield Circumstance(what, _inserted({**keys, **made}))
+        is_of_openai = keys.get("finish") == "stop" or "interleave" in keys
+        is_breach = is_of_openai and not abilities.asks_openai
+        yield Circumstance(what, _inserted({**keys, **made}), is_breach)
     again = _inserted({"call": first, "times": "always" if abilities.ends else _STORM})
     yield Circumstance("a call again and again", again)
     several = [first, second]
@@ -347,6 +347,9 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     if 0 < slow_ms <= _SLOW_MS:  # several conversations at once share the slow replies
         slow = call.model_copy(update={"times": 2 * late, "pace": Pace(first_part=f"{slow_ms}ms")})
         yield Circumstance("slow replies past the deadline", _begun([slow]))
+        words = ["word "] * max(3 * last_ms // (4 * _PART_MS), 1)  # a long time, and again
+        lost = Reply(say=words, lost="mid-output", times=tries, pace=Pace(per_part=f"{_PART_MS}ms"))
+        yield Circumstance("slow replies that are lost past the deadline", _begun([lost]))
 
 
 def _repeat(reply: Reply, times: int) -> Reply:
@@ -447,15 +450,11 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
         yield Circumstance(f"abort in {keys}", _both(_inserted(keys), _stopped(at=wait)))
     at_once = _first(_inserted({"say": "At once."}))
     yield Circumstance("an answer and a further prompt", _both(at_once, _further))
-    failing = _inserted({"http": {"status": 500}, "times": _STORM})
-    yield Circumstance("a further prompt after a failure", _both(failing, _further))
-    refused = _inserted({"http": {"status": 401}})
-    yield Circumstance("a further prompt after a refusal", _both(refused, _further))
-    cuts: list[tuple[str, Any]] = [("say", "Some"), ("call", offer.call(0) if offer.first else {})]
-    for key, given in cuts:
-        if given:
-            cut = _inserted({key: given, "finish": "length"})
-            yield Circumstance(f"a further prompt after a cut in `{key}`", _both(cut, _further))
+    of_call = (
+        {"a cut in `call`": {"call": offer.call(0), "finish": "length"}} if offer.first else {}
+    )
+    for what, keys in {**_BROKEN_OFF, **of_call}.items():
+        yield Circumstance(f"a further prompt after {what}", _both(_inserted(keys), _further))
     if offer.course:
         for end in ("refusal", "stop"):
             yield Circumstance(f"a {end} after the calls", partial(_after_calls, end))
@@ -471,21 +470,25 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
         broken = [*_SUMMARIES.values()][1:]
         yield Circumstance("many prompts, with summaries that break", _many(_WHOLE, 12, broken))
         yield Circumstance("a long talk, with summaries that break", _long(_WHOLE, 0, broken))
+        yield Circumstance("a long talk, summed up twice", _long(_WHOLE, 0))
     for what, summary in _SUMMARIES.items() if asks else [(", summed up", _WHOLE)]:
         yield Circumstance(f"a long conversation{what}", _long(summary))
         yield Circumstance(f"many prompts{what}", _many(summary))
     yield Circumstance("more prompts than most agents keep", _many(_WHOLE, 40))
     steps = min(11, limits.max_steps - 1 if limits else 11)
     yield Circumstance("a long prompt, and further ones", partial(_steps, steps))
-    for times in (1, 3):  # all tries of an SDK
-        fails = _many(_WHOLE, each_begins=[Reply(http=Http(status=500), times=times)])
-        yield Circumstance(f"many prompts, each with {times} failures at first", fails)
+    for times, what in (1, "failures"), (3, "failures"), (_STORM, "overflows"):  # 3 of an SDK
+        keys = _STORMS["overflows" if what == "overflows" else "times http 500"]
+        fails = _many(_WHOLE, each_begins=[Reply(**keys, times=times)])
+        yield Circumstance(f"many prompts, each with {times} {what} at first", fails)
     slow, stop = {**_WHOLE, "pace": {"first_part": "40s"}}, _stopped(at="20s")
     for what, act in (("a long conversation", _long(slow)), ("many prompts", _many(slow))):
         yield Circumstance(f"{what}, stopped in a summary", _both(act, stop))
     for phase in ("request", "tool-started", "finish"):
         yield Circumstance(f"a message after {phase}", _told(phase))
     yield Circumstance("two messages after request", _both(*[_told("request")] * 2))
+    for before, words in ((0, "last"), (1, "last but one")) if offer.course else ():
+        yield Circumstance(f"a message after the {words} request", _told("request", before))
 
 
 def _after_calls(end: str, draft: WorldDraft, _: int) -> None:
@@ -537,6 +540,7 @@ def _then(draft: WorldDraft, *further: str | Then) -> list[Any]:
 def _a_minute_later(draft: WorldDraft, _: int) -> None:
     """Prompt again when all that a stop has left running has ended."""
     prompts = _then(draft, FURTHER)
+    prompts = prompts if FURTHER in prompts else [*prompts, FURTHER]  # the stop may be in the last
     said = [each.model_dump() if isinstance(each, Then) else {"say": each} for each in prompts]
     draft.keys["then"] = [Then(**{**each, "after": "1m"}) for each in said]
 
@@ -630,10 +634,11 @@ def _summed(
         }
 
 
-def _told(phase: str) -> Callable[[WorldDraft, int], None]:
+def _told(phase: str, before_last: int | None = None) -> Callable[[WorldDraft, int], None]:
     def act(draft: WorldDraft, _: int) -> None:
         number = len(draft.get("queue")) + 1
-        message = Queued(say=f"Message {number}.", after=phase)
+        nth = 1 if before_last is None else max(len(draft.replies) + 1 - before_last, 1)
+        message = Queued(say=f"Message {number}.", after=phase, nth=nth)
         draft.keys["queue"] = [*draft.get("queue"), message]
 
     return act
@@ -741,6 +746,13 @@ def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
             again = _both(_with_services(name, fails), _alone, _all_again)
             yield Circumstance(f"route {place} of {name} fails, and all is done again", again)
         said: Any = route.json if isinstance(route.json, dict) else {}
+        for key in ("state", "status") if route.get else ():
+            if DONE.match(str(said.get(key))):
+                failed = route.model_copy(update={"json": {**said, key: FAILED}})
+                told = _with_services(name, [*routes[:place], failed, *routes[place + 1 :]])
+                yield Circumstance(
+                    f"route {place} of {name} tells of a failure", _both(_alone, told)
+                )
         if key := next((each for each in PAGED + PAGES if repr(said.get(each, 0)) in _ENDS), ""):
             others = json_value(_IDS.sub(r'"other \1"', json.dumps(said)))
             more = {**others, key: {0: True, 1: 2}.get(said[key], "2")}
@@ -773,7 +785,7 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
                     yield Circumstance(f"{name} {words}, and is stopped", stopped)
     twice = partial(_twice, _changed_texts)
     for key, phase in (("services", "service-request"), ("programs", "program-started")):
-        for nth in ((1, 2, 4, 6, 8) if offer.first else (1, 2)) if getattr(base, key) else ():
+        for nth in range(1, 9 if offer.first else 3) if getattr(base, key) else ():
             stop = _both(_a_minute_later, _stopped(after=phase, nth=nth))
             yield Circumstance(f"abort after {phase} {nth}", stop)
             yield Circumstance(f"abort after {phase} {nth} of two calls", _both(twice, stop))

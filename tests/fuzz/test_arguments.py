@@ -314,3 +314,9 @@ def test_a_path_is_also_one_that_a_file_system_refuses(name: str, *, is_refused:
     made = Arguments({"type": "object", "properties": {name: {"type": "string"}}})
     first = [each.get(name) for each in made.edges[:2]]
     assert (first == [".", "x" * 3_000]) is is_refused
+
+
+def test_a_number_has_each_edge_once() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}}
+    numbers = [each["n"] for each in Arguments(schema).edges if "n" in each]
+    assert len({*numbers}) == len(numbers) > 3

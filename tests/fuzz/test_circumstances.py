@@ -204,6 +204,23 @@ def test_a_list_has_a_second_page() -> None:
         assert f"route 0 of {name} has two pages" not in names
 
 
+def test_a_job_fails() -> None:
+    name = "https://orders.example"
+
+    def worlds_of(**keys: Any) -> dict[str, list[Route]]:
+        base = AROUND.model_copy(update={"services": {name: [Route.model_validate(keys)]}})
+        offer = offered(OverHttp, AROUND)
+        told = [each for each in of(OverHttp, base, offer) if "tells of a failure" in each.name]
+        return {each.name: world(each, base, offer).services[name] for each in told}
+
+    for key, value in ("state", "done"), ("status", "Succeeded"):
+        ((_, (route,)),) = worlds_of(get="/jobs/1", json={key: value, "boards": 2}).items()
+        assert route.json == {key: "failed", "boards": 2}
+    assert not worlds_of(get="/jobs/1", json={"state": "running"})
+    assert not worlds_of(post="/jobs", json={"state": "done"})
+    assert not worlds_of(get="/jobs/1", json=["state", "done"])
+
+
 def test_each_circumstance_changes_the_course_and_has_a_name_of_its_own(case: Any) -> None:
     _, base, offer = case
     found = of(*case)
@@ -408,10 +425,10 @@ def test_a_long_prompt_has_the_calls_of_the_course_and_no_output() -> None:
 def test_each_of_many_prompts_begins_with_failures() -> None:
     offer = offered(native)
     found = {each.name: each for each in of(native, GO, offer)}
-    for times in (1, 3):
-        made = world(found[f"many prompts, each with {times} failures at first"], GO, offer)
-        failures = [each for each in made.model if each.http]
-        assert [each.times for each in failures] == [times] * 12
+    for times, what, status in (1, "failures", 500), (3, "failures", 500), (16, "overflows", 400):
+        made = world(found[f"many prompts, each with {times} {what} at first"], GO, offer)
+        failures = [(each.times, each.http.status) for each in made.model if each.http]
+        assert failures == [(times, status)] * 12
         assert len(made.then) == 12
 
 
@@ -428,17 +445,19 @@ def test_a_quota_in_the_words_of_openai_or_a_blank_is_a_breach_of_another_provid
     ("source", "asks"),
     [("import openai", True), ("import anthropic", False), ("import anthropic, openai", True)],
 )
+@pytest.mark.parametrize("parameters", ["prompt", "prompt, world"])
 def test_an_agent_on_anthropic_alone_asks_no_openai(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, asks: bool
+    source: str, parameters: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, asks: bool
 ) -> None:
     (tmp_path / "on_one.py").write_text(
-        f"TEXT = {source!r}\nasync def bot(prompt): return prompt\n"
+        f"TEXT = {source!r}\nasync def bot({parameters}): return prompt\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "on_one", raising=False)
     bot = importlib.import_module("on_one").bot
     abilities = Abilities.of(loop_of(GO, {"loop": bot}))
     assert abilities.asks_openai is asks
+    assert abilities.bounds_streams
     quotas = [n for n, body in enumerate(BODIES) if body.is_of_openai]
     weights = usual_weights(abilities).axes["body"]
     assert quotas
@@ -574,8 +593,10 @@ def test_two_prompts_follow_a_run_that_breaks_after_all_its_calls() -> None:
 
 def test_summaries_break_in_turn_amid_a_long_talk() -> None:
     offer = offered(native)
-    (each,) = (one for one in of(native, GO, offer) if one.name.startswith("a long talk"))
-    made = world(each, GO, offer)
+    talks = [one for one in of(native, GO, offer) if one.name.startswith("a long talk")]
+    made, twice = (world(each, GO, offer) for each in talks)
+    assert len(twice.then) == 4
+    assert not any(each.http or each.finish for each in twice.model)
     sums = [each for each in made.model if each.when is not None and each.when.tools == []]
     assert [each.times for each in sums] == [1] * 8 + ["always"]
     assert not any(each.call for each in made.model)
@@ -590,6 +611,26 @@ def test_a_tool_is_slow_in_more_calls_than_run_at_once() -> None:
     calls = next(one.call for one in made.model if len(one.call) == 12)
     assert slow.takes == 20 * 10**9
     assert len({str(call) for call in calls}) > 1
+
+
+def test_a_message_comes_after_the_last_request() -> None:
+    for base in GO, AROUND:
+        offer = offered(native, base)
+        found = {each.name: each for each in of(native, base, offer)}
+        for name, nth in ("last", len(offer.course) + 1), ("last but one", len(offer.course) or 1):
+            (told,) = world(found[f"a message after the {name} request"], base, offer).queue
+            assert (told.after, told.nth) == ("request", nth)
+
+
+def test_an_answer_with_calls_is_none_of_anthropic() -> None:
+    offer = offered(native)
+    for asks in True, False:
+        found = {each.name: each for each in of(native, GO, offer, asks_openai=asks)}
+        each = found["a call that ends as an answer"]
+        assert each.is_breach is found["pieces in turn"].is_breach is not asks
+        assert not found["9 pieces"].is_breach
+        made = world(each, GO, offer, 0).model[0]
+        assert (made.finish, bool(made.call)) == ("stop", True)
 
 
 def test_summaries_fail_also_amid_many_prompts() -> None:
@@ -634,6 +675,10 @@ def test_a_failure_comes_before_each_reply_and_a_deadline_is_passed_by_slow_ones
     late = world(found["slow replies past the deadline"], GO, offer, 1).model[0]
     assert late.pace is not None
     assert (late.times, late.pace.first_part) == (16, 15 * 10**9)
+    lost = world(found["slow replies that are lost past the deadline"], GO, offer, 1).model[0]
+    assert lost.pace is not None
+    assert (len(lost.say), lost.times, lost.lost) == (3, 4, "mid-output")
+    assert lost.pace.per_part == 20 * 10**9
     few = {each.name for each in of(native, GO, offer, limits=Limits(max_steps=3))}
     assert not few & {"a failure before each reply", "slow replies past the deadline"}
 
@@ -738,7 +783,10 @@ def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
     unknown = world(found[f"{shop} knows nothing, is late, and all is done again"], base, offer)
     assert unknown.services[shop][0].status == 404
     assert f"{shop} knows the user no longer" in found
-    assert "abort after service-request 2 of two calls" in found
+    stops = [each for each in found if each.startswith("abort after service-request")]
+    assert len(stops) == 2 * 8
+    alone = [each.name for each in of(native, base, Offer())]
+    assert sum(each.startswith("abort after service-request") for each in alone) == 2 * 2
 
 
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
@@ -757,4 +805,5 @@ def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
     late = stopped.services[shop][0]
     assert (getattr(late, method), late.status, late.takes) == ("/...", 503, 10**9)
     assert (stopped.abort or Trigger()).nth == 2
-    assert stopped.then == [Then(say="And its price?", after="1m")]
+    then = [Then(say=each, after="1m") for each in ("And its price?", "And then?")]
+    assert stopped.then == then

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple, Self
 
 from msgspec import Struct
 
-from simloop.check.invariants import agents, decisions, machines, pauses, requests, tools, user
+from simloop.check.invariants import (
+    agents,
+    decisions,
+    machines,
+    pauses,
+    requests,
+    told,
+    tools,
+    user,
+)
 from simloop.check.invariants import outside as outside_world
 from simloop.check.invariants.invariant import Check, Invariant, Need
 from simloop.check.invariants.subject import Subject
@@ -16,7 +25,7 @@ from simloop.runs.loop import loaded
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.world.user_functions import describe
 
-_MODULES = (requests, agents, tools, outside_world, user, pauses, decisions, machines)
+_MODULES = (requests, agents, tools, outside_world, told, user, pauses, decisions, machines)
 _added: dict[str, tuple[Invariant, ...]] = {}
 _WRITTEN = (
     "write module:name for a function with the decorator `simloop.invariant`; the module is looked "

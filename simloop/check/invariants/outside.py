@@ -6,7 +6,6 @@ simloop may not see which tool does it, so a request or a program belongs to the
 import re
 import shlex
 from collections import Counter
-from itertools import chain
 from math import inf
 from typing import Any
 from urllib.parse import quote, unquote
@@ -15,18 +14,15 @@ from simloop.check.invariants import tools
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import strings
-from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
+from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, tells
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault, json_value
-from simloop.messages import ToolCall as Called
 from simloop.trace.entries import (
     Ended,
     LeftBehind,
     ProgramEnded,
-    ProgramOutput,
     ProgramStarted,
     Prompt,
-    Queued,
     Refused,
     Request,
     ServiceReply,
@@ -38,27 +34,22 @@ from simloop.trace.entries import (
 from simloop.trace.kinds import clock
 from simloop.virtual.clock.instants import EPOCH_NS, SECOND_NS
 
-_WORK = (ProgramStarted, ProgramEnded, ServiceRequest, ServiceReply)
+WORK = (ProgramStarted, ProgramEnded, ServiceRequest, ServiceReply)
 _REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
 UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
-_UNKNOWN = frozenset({500, 502, 504})
-_IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
-PAGES = ("pages", "total_pages", "totalPages", "page_count", "pageCount", "last_page", "lastPage")
-PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_cursor")
+UNKNOWN = frozenset({500, 502, 504})
+IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
 _OF_ONE = ("PUT", "PATCH", "DELETE")  # which change what has the address
-_LOST = frozenset({"lost", "timed-out", "refused"})
-_MADE, _REFUSED, _BROKEN_SERVICE = 200, 400, 500
+LOST = frozenset({"lost", "timed-out", "refused"})
+REFUSED, BROKEN_SERVICE = 400, 500
 _PATH = re.compile(r"(?i)path|file|folder|dir|url|uri|key")
+_PAID = re.compile(r"(?i)amount|cents|euro|dollar|price").search
 _COMMAND = re.compile(r"(?i)command|cmd|script|code|shell")
-_AS_GOOD = frozenset({404, 409, 410})
+_LOOKED = frozenset({200, 404})  # what there is, or that there is none
 _HAS_VERSIONS = re.compile(r"(?i)if-match|etag|[\"']version[\"']")
-_COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
 _FRAMEWORKS = re.compile(r"pydantic_ai|langgraph|agents import")
 _BREAKS_OFF = re.compile(r"async|hread|Executor|signal|multiprocessing")
-_EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
-_TRIES, _SHORT = 10, 20  # the second is the length in characters of a verdict, as `allowed`
-_USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
-_TRY_AGAIN = re.compile(r"(?<!not )\b(try|call|send)( \w+){0,2} again\b")
+_TRIES = 10
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
 _NAMED_KEY = re.compile(rf'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"({_KEYS.pattern})"')
 
@@ -106,10 +97,10 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             sent, uncertain = {}, []
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
-            is_keyed = bool(first and first.once and entry.status >= _BROKEN_SERVICE)
-            if first and (entry.failure in UNCERTAIN or entry.status in _UNKNOWN or is_keyed):
+            is_keyed = bool(first and first.once and entry.status >= BROKEN_SERVICE)
+            if first and (entry.failure in UNCERTAIN or entry.status in UNKNOWN or is_keyed):
                 uncertain.append(first)
-        elif is_change(subject, entry) and entry.method not in _IDEMPOTENT:
+        elif is_change(subject, entry) and entry.method not in IDEMPOTENT:
             sent[entry.number] = entry
             asked = subject.asked
             given = "".join(call.arguments for call in asked)
@@ -129,18 +120,26 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
     "draft-ietf-httpapi-idempotency-key-header, Uniqueness of Idempotency-Key",
     sees=[ServiceRequest],
 )
-def keys_used_once(_: Subject) -> Watch:
+def keys_used_once(subject: Subject) -> Watch:
     """A service answers a second one with what the first has done, or refuses it.
 
-    A key may also be in the body.
+    A key may also be in the body. One that names what is paid is that of any amount.
     """
     made: dict[tuple[str, str], ServiceRequest] = {}
     while True:
         entry = yield
         key = entry.once or "".join(_NAMED_KEY.findall(entry.body))
         first = made.setdefault((entry.service, key), entry) if key else entry
-        if tools.what_of(first) != tools.what_of(entry):
+        bodies = json_value(first.body), json_value(entry.body)
+        if tools.what_of(first) != tools.what_of(entry) and not _pay_for_one(key, *bodies, subject):
             return f"{tools.described(entry)} has the Idempotency-Key of request {first.number}"
+
+
+def _pay_for_one(key: str, own: Any, other: Any, subject: Subject) -> bool:
+    given = {value for call in subject.asked for value in tools.values_of(call)} - {""}
+    is_one = isinstance(own, dict) and isinstance(other, dict) and own.keys() == other.keys()
+    differ = [each for each in own if own[each] != other[each]] if is_one else [""]
+    return all(map(_PAID, differ)) and any(each in key for each in given)
 
 
 @of_agents(
@@ -190,6 +189,34 @@ def no_lost_updates(subject: Subject) -> Watch:
                         return f"{does} writes {read_before}"
 
 
+@of_agents(
+    "Of two calls that make the same thing where there is none, the second looks after the first.",
+    "CWE-367, Time-of-check Time-of-use", sees=[MainRequest, ServiceRequest, ServiceReply],
+    begins=[ServiceRequest],
+)  # fmt: skip
+def looks_before_making(_: Subject) -> Watch:
+    """Both read an address, and both send the same there. A service makes it once for one key."""
+    reading, looks = dict[int, str](), Counter[str]()
+    made = dict[str, ServiceRequest]()
+    while True:
+        entry = yield
+        if type(entry) is ServiceReply:
+            looks[reading.pop(entry.request, "")] += entry.status in _LOOKED
+            if entry.status >= REFUSED or entry.failure:
+                made = {at: each for at, each in made.items() if each.number != entry.request}
+        elif type(entry) is not ServiceRequest:
+            reading, looks, made = {}, Counter(), {}
+        elif entry.method == "GET":
+            at = reading[entry.number] = f"{entry.service}{entry.path}"
+            made.pop(at, None)
+        elif entry.method == "POST" and not entry.once:
+            at = f"{entry.service}{entry.path}"
+            first = made.setdefault(at, entry)
+            if first is not entry and looks[at] > 1 and first.body == entry.body:
+                does = f"{tools.described(entry)} makes what request {first.number} has made"
+                return f"{does}: both calls have looked before"
+
+
 def _is_of(reading: dict[str, Any], entry: ServiceRequest, subject: Subject) -> bool:
     given = [each for call in subject.asked for each in tools.values_of(call)]
     body = json_value(entry.body)
@@ -223,6 +250,39 @@ def _is_raw_in_command(entry: Any, text: str, arguments: str) -> bool:
     command = "" if _COMMAND.search(arguments) or entry.args[1:2] != ("-c",) else entry.args[-1]
     forms = shlex.quote(text), f'"{text}"'
     return text != "" and text in command and not any(one in command for one in forms)
+
+
+@of_agents(
+    "A change has the 0 or the false that its call gives, and no other value in its place.",
+    "Python, Truth Value Testing", sees=[ServiceRequest],
+)  # fmt: skip
+def zeros_passed_on(subject: Subject, entry: ServiceRequest) -> str:
+    """As `fee or 20` has one. A 1 may be the least that a service takes, and a PUT has a sum."""
+    sent, given = json_value(entry.body), [json_value(call.arguments) for call in subject.asked]
+    if entry.method == "POST" and isinstance(sent, dict) and len(given) == 1:
+        for name, value in given[0].items() if isinstance(given[0], dict) else ():
+            other = sent.get(name)
+            is_other = other is True if value is False else type(other) is int and other > 1
+            if type(value) in (bool, int) and not value and is_other:
+                return f"{tools.described(entry)} has {name!r} {other!r}, and its call {value!r}"
+    return ""
+
+
+@of_agents(
+    "Nothing is done with a value in which the arguments of a call break off.", "BUGS.md D11",
+    sees=[ToolStarted, ServiceRequest],
+)  # fmt: skip
+def no_half_values(subject: Subject, entry: ToolStarted | ServiceRequest) -> str:
+    """Nobody knows how it goes on. An agent may add the braces that a call lacks."""
+    text = subject.asked[0].arguments.rstrip() if len(subject.asked) == 1 else ""
+    is_tool = type(entry) is ToolStarted
+    sent = json_value(entry.arguments if is_tool else entry.body)  # type: ignore[union-attr]
+    values = [str(each) for each in sent.values()] if isinstance(sent, dict) else []
+    values += [] if is_tool else [unquote(entry.path.rpartition("/")[2])]  # type: ignore[union-attr]
+    for each in values if text and json_value(text) is None else ():
+        if each and text.endswith(each):
+            return f"{tools.described(entry)} has {each!r:.60}, in which its call breaks off"
+    return ""
 
 
 def is_change(subject: Subject, entry: Any) -> bool:
@@ -291,23 +351,9 @@ def changes_committed(subject: Subject) -> Watch:
 
 def _is_refused(entry: ToolResult) -> bool:
     is_noted = not entry.kept or PATTERNS["kept on failure"].search(entry.kept)
-    is_part = PATTERNS["partly"].search(entry.text) or tells(entry.text, "doubts")
+    text = entry.text.replace("CHECK constraint", "")  # words of SQLite
+    is_part = PATTERNS["partly"].search(text) or tells(text, "doubts")
     return bool(PATTERNS["refused"].search(entry.text) and not is_noted and not is_part)
-
-
-@of_agents(
-    "The model is told of an UPDATE or a DELETE that finds no row.", "sqlite3, Cursor.rowcount",
-    sees=[ToolResult],
-)  # fmt: skip
-def missing_rows_told(subject: Subject, entry: ToolResult) -> str:
-    """Only the last statement of a tool counts, if it has an argument, and none has changed a row.
-
-    A tool that asks how many rows there were knows it, and so does one that reads afterwards.
-    """
-    if not entry.missed or _COUNTS.search(subject.source) or tells(entry.text, tool=entry.name):
-        return ""
-    result = f"the tool {entry.name!r} of call {entry.call_id!r} returns {entry.text!r:.60}"
-    return f"{result}, and {entry.missed!r} has found no row"
 
 
 def _made(request: ServiceRequest, given: str) -> tuple[tuple[str, str, str], str | int]:
@@ -346,7 +392,7 @@ def services_not_pressed(subject: Subject) -> Watch:
             soon.clear()
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
-            if first is not None and (entry.failure in _LOST or entry.status >= _REFUSED):
+            if first is not None and (entry.failure in LOST or entry.status >= REFUSED):
                 failed[tools.what_of(first)] = entry
         else:
             sent[entry.number], what = entry, tools.what_of(entry)
@@ -360,7 +406,7 @@ def services_not_pressed(subject: Subject) -> Watch:
             soon[what] = soon[what] + 1 if waited_ns < SECOND_NS else 0
             if soon[what] >= _TRIES:
                 return f"{again}: retry {soon[what]} in a row within a second"
-            if reply.status in range(_REFUSED, _BROKEN_SERVICE) and reply.status != RATE_LIMIT:
+            if reply.status in range(REFUSED, BROKEN_SERVICE) and reply.status != RATE_LIMIT:
                 continue  # the agent may have a new token
             if waited_ns + NS_PER_MS < least_ns <= MINUTE_NS:
                 asks = f"the service asks for {clock(least_ns)}"
@@ -417,251 +463,10 @@ def slow_programs_ended(subject: Subject) -> Watch:
                 new = set()
 
 
-@of_agents(
-    "The model is told of a program or a service that fails and says nothing of it itself.",
-    "BUGS.md D8, D16", sees=[Prompt, Queued, StopRequested, ProgramOutput, *_WORK, MainRequest],
-    begins=[ProgramStarted, ServiceReply],
-)  # fmt: skip
-def failed_programs_told(subject: Subject) -> Watch:
-    """A result that is what the program has printed, and no more, looks like that of a success.
-
-    So does a result without any word of a failure, if the last that its tool did was lost, or was
-    a program with an exit status that means no answer such as `no`.
-    """
-    printed: dict[int, str] = {}
-    complaining: set[int] = set()
-    failed: dict[str, int] = {}
-    lost = ""
-    while True:
-        entry = yield
-        if type(entry) in {Prompt, Queued, StopRequested}:
-            lost = ""
-        elif type(entry) is ServiceReply:
-            why = f"failed: {entry.failure}" if entry.failure else f"has status {entry.status}"
-            is_lost = entry.failure in _LOST or entry.status >= _BROKEN_SERVICE
-            lost = f"its last request to a service {why}" if is_lost else ""
-        elif type(entry) is ProgramStarted:
-            printed[entry.number], lost = "", ""
-        elif type(entry) is ProgramOutput:
-            printed[entry.program] = printed.get(entry.program, "") + entry.text
-            if entry.stream == "stderr":
-                complaining.add(entry.program)
-        elif type(entry) is ProgramEnded:
-            text = printed.pop(entry.program, "").strip()
-            ended = "was ended by a signal" if entry.exit < 0 else f"ended with {entry.exit}"
-            is_usual = entry.exit in _USUAL_ENDS and not (
-                entry.exit and entry.program in complaining
-            )
-            lost = "" if is_usual else f"its program {ended}"
-            if entry.exit and text and not tells(text):
-                failed[text] = entry.exit
-        elif type(entry) is Request:
-            calls = chain.from_iterable(map(calls_of, subject.facts.added))
-            names = {call.id: call.name for call in calls}
-            for call_id, message in subject.results.items():
-                if status := failed.get(message.text.strip()):
-                    has = f"request {entry.number} has {message.text!r:.60} for call {call_id!r}"
-                    return f"{has}, and the program ended with exit status {status}"
-                said = PATTERNS["absent"].sub("", message.text.lower())
-                is_one = len(subject.results) == 1 and not subject.facts.has_twins
-                is_told = message.is_error or tells(said, tool=names.get(call_id, ""))
-                code = lost.rpartition(" ")[2]
-                if lost and is_one and not (is_told or re.search(rf"\b{code}\b", said)):
-                    return f"request {entry.number} has {message.text!r:.60}, and {lost}"
-            failed.clear()
-            lost = ""
-
-
-@of_agents(
-    "The model is told of each page of a list that a service has.", "RFC 8288, Web Linking",
-    sees=[MainRequest, ServiceRequest, ServiceReply], begins=[ServiceRequest],
-)  # fmt: skip
-def pages_told(subject: Subject) -> Watch:
-    """A page says whether there is a next one. A result may say that there are more."""
-    asked, pages = dict[int, str](), dict[str, list[dict[str, Any]]]()
-    while True:
-        entry = yield
-        if type(entry) is ServiceRequest:
-            asked[entry.number] = entry.path
-        elif type(entry) is ServiceReply:
-            page, path = json_value(entry.body), asked.pop(entry.request, "")
-            at, marks = path.partition("?")[0], PAGED + PAGES * ("page" in path)
-            if isinstance(page, dict) and (at in pages or any(map(page.__contains__, marks))):
-                pages.setdefault(at, []).append(page)
-        else:
-            for message in subject.results.values() if len(subject.results) == 1 else ():
-                text, is_part = message.text, tells(message.text, "cuts") or "more" in message.text
-                for at, every in pages.items() if not is_part else ():
-                    several = [each for n, each in enumerate(every) if each not in every[:n]]
-                    texts = Counter(one for page in several for one in {*strings(page)} if one[1:])
-                    own = [[one for one in strings(each) if texts[one] == 1] for each in several]
-                    told = [any(one in text for one in each) for each in own]
-                    goes_on = several == every and _has_next(every)
-                    if all(own) and any(told) and (goes_on or not all(told)):
-                        return f"request {entry.number} has {text!r:.80}: a page of {at} is missing"
-            asked, pages = {}, {}
-
-
-def _has_next(pages: list[dict[str, Any]]) -> bool:
-    """Return whether there is a page behind these, by a mark or by their number."""
-    numbers = [each for each in map(pages[-1].get, PAGES) if type(each) is int]
-    return max(numbers, default=0) > len(pages) or any(map(pages[-1].get, PAGED))
-
-
-@of_agents(
-    "The model is not told of a change that a service refuses as of one that the service makes.",
-    "BUGS.md D8, D16",
-    sees=[Prompt, ServiceRequest, ServiceReply, MainRequest], begins=[ServiceRequest],
-)  # fmt: skip
-def refused_changes_told(subject: Subject) -> Watch:
-    """The words for a refusal are those of the agent, but not those for a change of the same tool.
-
-    What is made already may be as good as a change, and so may be what is gone after another try.
-    """
-    changing: dict[int, bool] = {}  # by number, whether it was sent before
-    sent, told = list[object](), dict[tuple[str, str], dict[bool, int]]()
-    reply: ServiceReply | None = None
-    while True:
-        entry = yield
-        if type(entry) is ServiceRequest:
-            if entry.method in tools.CHANGING:
-                changing[entry.number] = tools.what_of(entry) in sent
-                sent.append(tools.what_of(entry))
-        elif type(entry) is ServiceReply:
-            is_as_good = changing.get(entry.request, True) and entry.status in _AS_GOOD
-            is_answer = entry.status >= _MADE and not is_as_good
-            reply = entry if is_answer and entry.request in changing else None
-        else:
-            calls = {call.id: call for each in subject.facts.added for call in calls_of(each)}
-            is_one = len(subject.results) == 1 and not subject.facts.has_twins
-            for call_id, message in subject.results.items() if is_one else ():
-                if type(entry) is Prompt or reply is None or not (call := calls.get(call_id)):
-                    continue
-                words, is_refused = _own_words(message.text, call, reply), reply.status >= _REFUSED
-                passes_it_on = is_refused and reply.body and reply.body in message.text
-                if not (message.is_error or passes_it_on or tells(words, tool=call.name)):
-                    known = told.setdefault((call.name, words), {})
-                    known[is_refused] = reply.status
-                    if len(known) > 1 or (is_refused and _boasts(words, call.name)):
-                        what = f"{message.text!r:.60} for a change that a service"
-                        how = f"refused with {known[True]}, as for one that it accepted"
-                        return f"request {entry.number} has {what} {how}"
-            reply = None
-
-
-def _boasts(text: str, name: str) -> bool:
-    """Return whether a text is none, or a short one that begins with a word for a success."""
-    verb = re.sub(r"[^a-z].*", "", name) or "done"
-    begins = re.match(rf"(done|ok|success\w*|{verb}\w*e?d)\b|{_EMPTY}", text.lower())
-    return begins is not None and len(text) <= _SHORT and "already" not in text.lower()
-
-
-def _own_words(text: str, call: Called, reply: ServiceReply) -> str:
-    given = json_value(call.arguments)
-    for each in (reply.body, *(given.values() if isinstance(given, dict) else ())):
-        text = text.replace(str(each), "")
-    return re.sub(r"\w*\d\w*", "", text)
-
-
-@invariant(
-    "The model is not told that nothing was done where something was, or may have been.",
-    "BUGS.md C9, D4, D8", needs=[Need.AGENT, Need.MUTATING],
-    begins=[ToolResult, ServiceRequest, ProgramStarted], sees=[ToolResult, *_WORK, MainRequest],
-)  # fmt: skip
-def changes_not_denied(subject: Subject) -> Watch:
-    """A service may not have answered, or has refused what comes after a change that it has made.
-
-    The model would make the change again. Who does not know says that it may have been made. A
-    program that a signal ends may have changed something.
-    """
-    made, sent = dict[str, str](), dict[object, str]()  # by call, what has changed something
-    bodies = dict[str, str]()  # the answers to changes
-    hidden = set[str]()  # the calls that fail after a change
-    twice = set[str]()  # those that would make another change
-    while True:
-        entry = yield
-        if type(entry) is ToolResult:
-            if is_change(subject, entry) and not (entry.is_error or tells(entry.text)):
-                made[entry.call_id] = f"its tool has returned {entry.text!r:.60}"
-        elif type(entry) in (ServiceRequest, ProgramStarted) and is_change(subject, entry):
-            call_id = sent[type(entry), entry.number] = tools.asked_for(subject, entry)
-            made.setdefault(call_id, f"{tools.described(entry)} was made")
-            if getattr(entry, "method", "PUT") not in _IDEMPOTENT and not entry.once:
-                twice.add(call_id)
-        elif type(entry) is ServiceRequest:  # who reads afterwards knows
-            made.pop(tools.asked_for(subject, entry), None)
-        elif type(entry) is ProgramEnded and entry.exit > 0:
-            made.pop(sent.pop((ProgramStarted, entry.program), ""), None)
-        elif type(entry) is ServiceReply:
-            if not (call_id := sent.pop((ServiceRequest, entry.request), "")):
-                continue
-            if not entry.failure and entry.status < _REFUSED:
-                bodies[call_id] = entry.body
-                hidden.discard(call_id)  # it may be taken back
-            elif call_id in bodies:
-                hidden.add(call_id)
-            elif entry.failure not in UNCERTAIN and entry.status not in _UNKNOWN:
-                made.pop(call_id, None)
-        elif type(entry) is Request:
-            for call_id, message in subject.results.items():
-                text = message.text.lower()
-                is_denied = call_id in made and PATTERNS["denied"].search(text)
-                asks_again = call_id in made.keys() & twice and _TRY_AGAIN.search(text)
-                is_hidden = call_id in hidden and _hides_change(message.text, bodies[call_id])
-                if (is_denied or asks_again or is_hidden) and not tells(text, "doubts"):
-                    denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
-                    return f"{denied}, and {made[call_id]}"
-            made, sent, bodies, hidden, twice = {}, {}, {}, set(), set()
-
-
-def _hides_change(text: str, body: str) -> bool:
-    """Return whether a text tells of a failure alone, and not of a change with this answer."""
-    is_told = any(each in text for each in strings(json_value(body)))
-    return tells(text) and not is_told and not PATTERNS["partly"].search(text)
-
-
-@of_agents(
-    "The failure of a tool, a program or a service is not remembered as the result of a call.",
-    "BUGS.md D8", sees=[ToolStarted, ToolResult, *_WORK, MainRequest],
-    begins=[ToolStarted, ProgramStarted, ServiceRequest],
-)  # fmt: skip
-def failures_not_remembered(subject: Subject) -> Watch:
-    """If the model calls the tool again, it is tried again: it may succeed by now.
-
-    A tool may say for how long it does not try, which is no longer than two minutes.
-    """
-    told: dict[tuple[str, str], tuple[str, int]] = {}
-    has_begun = has_failed = False
-    while True:
-        entry = yield
-        if type(entry) in {ToolStarted, ProgramStarted, ServiceRequest}:
-            has_begun = True
-        elif type(entry) is ToolResult:
-            has_failed = has_failed or (entry.is_error and has_begun)
-        elif type(entry) is ProgramEnded:
-            has_failed = has_failed or entry.exit != 0
-        elif type(entry) is ServiceReply:
-            is_lost = entry.failure in _LOST or entry.status >= _BROKEN_SERVICE
-            has_failed = has_failed or is_lost
-        else:
-            is_new = subject.facts.goes_on and not has_begun  # a shortened history tells it again
-            calls = [call for message in subject.facts.added for call in calls_of(message)]
-            for call in calls:
-                message, work = subject.results.get(call.id), (call.name, call.arguments)
-                text, until_ns = told.get(work, ("", 0))
-                if message and is_new and text == message.text and entry.at_ns >= until_ns:
-                    again = f"request {entry.number} answers call {call.id!r} with the same failure"
-                    return f"{again}, {message.text!r:.80}, and nothing has run"
-                if message and tells(message.text) and has_failed and len(calls) == 1:
-                    waits_ns = 2 * MINUTE_NS if tells(message.text, "waits") else 0
-                    told[work] = message.text, entry.at_ns + waits_ns  # no other call has failed
-            has_begun = has_failed = False
-
-
 @invariant(
     "A tool of an agent, its programs and its requests take no longer than the timeout that the "
     "agent declares, and a tool may take that long.",
-    "BUGS.md B3, D8", sees=[Prompt, ToolStarted, ToolResult, *_WORK, MainRequest, Ended],
+    "BUGS.md B3, D8", sees=[Prompt, ToolStarted, ToolResult, *WORK, MainRequest, Ended],
     needs=[Need.AGENT, Need.TOOL_TIMEOUT], begins=[ToolStarted, ProgramStarted, ServiceRequest],
 )  # fmt: skip
 def tools_broken_off_in_time(subject: Subject) -> Watch:

@@ -403,6 +403,7 @@ def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     asides = facts.asides.intersection(range(before.number, request.number))
     without = facts.lacks_tools(request) or facts.lacks_tools(before)
     said = [each.text for each in (*before.messages, *request.messages[-1:])]
+    said += [call.arguments for each in before.messages for call in calls_of(each)]
     said += [facts.replies[before.number].text] if before.number in facts.replies else []
     chars = sum(map(len, said))
     return chars > _SHORT_CHARS or without or bool(asides)

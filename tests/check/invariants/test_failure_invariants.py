@@ -11,19 +11,16 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outside import (
     arguments_quoted,
     changes_committed,
-    changes_not_denied,
-    failed_programs_told,
-    failures_not_remembered,
     keys_used_once,
-    missing_rows_told,
+    looks_before_making,
     no_changes_for_broken_replies,
+    no_half_values,
     no_lost_updates,
-    pages_told,
     refused_changes_not_repeated,
-    refused_changes_told,
     services_not_pressed,
     slow_programs_ended,
     uncertain_changes_not_repeated,
+    zeros_passed_on,
 )
 from simloop.check.invariants.requests import (
     no_failure_in_place_of_the_history,
@@ -31,6 +28,14 @@ from simloop.check.invariants.requests import (
     summaries_lose_nothing,
 )
 from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.told import (
+    changes_not_denied,
+    failed_programs_told,
+    failures_not_remembered,
+    missing_rows_told,
+    pages_told,
+    refused_changes_told,
+)
 from simloop.check.invariants.tools import (
     failures_told,
     no_arguments_invented,
@@ -88,6 +93,11 @@ def booked(status: int, method: str = "POST", keys: Sequence[str] = ("", "")) ->
         run.add(entries.ServiceRequest, number, "https://b.example", method, "/b", "{}", key)
         run.add(entries.ServiceReply, number, status)
     return run
+
+
+def job(key: str) -> Recording:
+    run = asked().replied("", "a").add(entries.ServiceRequest, 1, BANK, "GET", "/jobs/1")
+    return run.add(entries.ServiceReply, 1, 200, f'{{"{key}": "failed"}}')
 
 
 def pressed(
@@ -199,6 +209,16 @@ def keyed(*keys: str, body: str = "{}") -> Recording:
     return run
 
 
+def billed(first: str, second: str, key: str = "pay-I7") -> Recording:
+    run = asked().call("a", first).call("b", second).finish()
+    for number, body in enumerate((first, second), 1):
+        run.add(entries.ServiceRequest, number, BANK, "POST", "/payments", body, key)
+    return run
+
+
+BILL = '{"invoice": "I7", "cents": 1}'
+
+
 def both_change(
     body: str = '{"extras":["%s"]}', path: str = "", *, waits: bool = False, ends: bool = True,
     other: str = "/lines/7", reads: int = 2,
@@ -218,6 +238,46 @@ def both_change(
     return run.add(entries.ServiceRequest, 5, BANK, "PUT", other + path, given)
 
 
+def charged(given: str, sent: str, *, method: str = "POST", calls: int = 1) -> Recording:
+    run = asked()
+    for number in range(calls):
+        run.call(f"{number}", given)
+    return run.finish().add(entries.ServiceRequest, 1, BANK, method, "/b", sent)
+
+
+HALF = '{"to": "Ada", "cents": 45'
+
+
+def cut_in(
+    given: str = HALF, body: str = HALF + "}", *, calls: int = 1, path: str = "/b",
+) -> Recording:  # fmt: skip
+    run = asked()
+    for number in range(calls):
+        run.call(f"{number}", given)
+    return run.finish().add(entries.ServiceRequest, 1, BANK, "POST", path, body)
+
+
+def both_make(
+    *, looks: int = 2, looked: int = 404, answer: int = 0, again: bool = False, key: str = "",
+    other: str = "{}", lost: bool = False, later: bool = False,
+) -> Recording:  # fmt: skip
+    """Two calls look for a policy, and each makes one; the first POST may be answered by then."""
+    run = asked().replied("", "a", "b")
+    for number in range(1, looks + 1):
+        run.add(entries.ServiceRequest, number, BANK, "GET", "/policy")
+        run.add(entries.ServiceReply, number, looked)
+    run.add(entries.ServiceRequest, 3, BANK, "POST", "/policy", "{}", key)
+    if answer:
+        run.add(entries.ServiceReply, 3, answer)
+    if lost:
+        run.add(entries.ServiceReply, 3, 0, "", "timed-out")
+    if later:
+        run.request([GO, said("", "a", "b"), returned("a"), returned("b")])
+    if again:
+        run.add(entries.ServiceRequest, 4, BANK, "GET", "/policy").add(entries.ServiceReply, 4, 200)
+    return run.add(entries.ServiceRequest, 5, BANK, "POST", "/policy", other, key)
+
+
 def addressed(path: str, text: str = "a/b?c=d#e") -> Recording:
     run = asked().call("a", f'{{"name": "{text}"}}').finish()
     return run.add(entries.ServiceRequest, 1, BANK, "GET", path)
@@ -226,11 +286,11 @@ def addressed(path: str, text: str = "a/b?c=d#e") -> Recording:
 def listed(
     text: str, *pages: str, calls: str = "a", status: int = 200, at: str = "/boats?page="
 ) -> Recording:
-    """A call for which a service has these pages of a list."""
+    """A call for which a service has these pages of a list, the last with that status."""
     run = asked().replied("", *calls)
     for number, page in enumerate(pages, 1):
         run.add(entries.ServiceRequest, number, BANK, "GET", f"{at}{number}")
-        run.add(entries.ServiceReply, number, status, page)
+        run.add(entries.ServiceReply, number, status if number == len(pages) else 200, page)
     return run.request([GO, said("", *calls), *(returned(each, text) for each in calls)])
 
 
@@ -420,6 +480,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (failed_programs_told, sent(booked(503), "It is done."), "request to a service has status 503"),
     (failed_programs_told, sent(lost(), "It is done."), "to a service failed: timed-out"),
     (failed_programs_told, sent(booked(503), "No room is free."), "has status 503"),
+    (failed_programs_told, sent(job("state"), "Paired."), "to a service says 'failed'"),
+    (failed_programs_told, sent(job("status"), "Paired."), "says 'failed'"),
     (failed_programs_told, sent(booked(503), "Order 7 was not found."), "has status 503"),
     (refused_changes_told, answered((422, "", "room 1: is "), (201, "b-7", "room 2: is b-7")),
      "request 3 has 'room 2: is b-7' for a change that a service refused with 422, as for one"),
@@ -450,7 +512,19 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "PUT https://b.example/lines/7 writes what was read before request 3 changed it"),
     (no_lost_updates, both_change(path="/extras"), "/lines/7/extras writes what was read"),
     (no_lost_updates, both_change('{"extra":"%s"}', ends=False), "is sent while request 3 for"),
+    (looks_before_making, both_make(), "makes what request 3 has made: both calls have looked"),
+    (looks_before_making, both_make(looked=200, answer=201), "makes what request 3 has made"),
+    (zeros_passed_on, charged('{"fee": 0}', '{"fee": 20}'), "has 'fee' 20, and its call 0"),
+    (zeros_passed_on, charged('{"ask": false}', '{"ask": true}'), "has 'ask' True, and its call F"),
+    (no_half_values, cut_in(), "/b has '45', in which its call breaks off"),
+    (no_half_values, cut_in('{"to": "A/7', "[]", path="/b/A%2F7"), "has 'A/7', in which its call"),
+    (no_half_values, asked().call("a", HALF).finish().started("a", '{"cents": 45}'), "has '45'"),
     (keys_used_once, keyed("k", "k"), "has the Idempotency-Key of request 1"),
+    (keys_used_once, billed(BILL, BILL.replace("7", "8")), "has the Idempotency-Key of request 1"),
+    (keys_used_once, billed(BILL, BILL.replace("1", "2"), "k"), "the Idempotency-Key of request 1"),
+    (keys_used_once, billed('{"n": "", "cents": 1}', '{"n": "", "cents": 2}'), "Key of request 1"),
+    (keys_used_once, billed(BILL, "[]"), "has the Idempotency-Key of request 1"),
+    (keys_used_once, billed(BILL, '{"cents": 2}'), "has the Idempotency-Key of request 1"),
     (pages_told, listed("['Cy']", FIRST, LAST), "has \"['Cy']\": a page of /boats is missing"),
     (pages_told, listed("Ada, Bo", FIRST, LAST), "a page of /boats is missing"),
     (pages_told, listed("Ada, Bo", FIRST), "a page of /boats is missing"),
@@ -532,6 +606,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (changes_committed,
      asked().stop().add(entries.LeftBehind, "transaction", "1 changed rows", "b.py:3")),
     (failed_programs_told, sent(booked(404), "Nothing there")),
+    (failed_programs_told, sent(job("state"), "No boards were made.")),
+    (failed_programs_told, sent(job("phase"), "Paired.")),
     (refused_changes_told, answered((201, "", "booked"), (409, "", "booked"))),
     (refused_changes_told, answered((503, "", "Error: 503"), (404, "", "Booked."))),
     (refused_changes_told, answered((201, "", "booked"), (422, "", "full"))),
@@ -583,7 +659,33 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (no_lost_updates, both_change('{"extra":"tv"}', ends=False)),
     (no_lost_updates, both_change('{"extra":"%s"}', ends=False, other="/lines/8")),
     (arguments_quoted, commanded("measure lake", text="lake")),
+    (looks_before_making, both_make(looks=1)),
+    (looks_before_making, both_make(looked=503)),
+    (looks_before_making, both_make(lost=True)),
+    (looks_before_making, both_make(later=True)),
+    (looks_before_making, both_make(answer=503)),
+    (looks_before_making, both_make(answer=200, again=True)),
+    (looks_before_making, both_make(key="k")),
+    (looks_before_making, both_make(other='{"n": 1}')),
+    (zeros_passed_on, charged('{"fee": 0}', '{"fee": 0}')),
+    (zeros_passed_on, charged('{"fee": 0}', '{"fee": 1}')),
+    (zeros_passed_on, charged('{"fee": 0}', '{"fee": true}')),
+    (zeros_passed_on, charged('{"fee": 0}', '{"cents": 20}')),
+    (zeros_passed_on, charged('{"fee": null}', '{"fee": 20}')),
+    (zeros_passed_on, charged('{"fee": 3}', '{"fee": 20}')),
+    (zeros_passed_on, charged('{"fee": 0}', "[20]")),
+    (zeros_passed_on, charged("[0]", '{"fee": 20}')),
+    (zeros_passed_on, charged('{"ask": false}', '{"ask": 20}')),
+    (zeros_passed_on, charged('{"fee": 0}', '{"fee": 20}', method="PUT")),
+    (zeros_passed_on, charged('{"fee": 0}', '{"fee": 20}', calls=2)),
+    (no_half_values, cut_in(HALF + "}")),
+    (no_half_values, cut_in('{"to": "}"}', '{"to": "}"}')),
+    (no_half_values, cut_in(HALF + ",")),
+    (no_half_values, cut_in(body='{"to": "Ada", "cents": ""}')),
+    (no_half_values, cut_in(calls=2)),
+    (no_half_values, asked().call("a", '{"to": "b').finish().started("a", '{"to": "c"}')),
     (keys_used_once, keyed("k", "l")),
+    (keys_used_once, billed(BILL, BILL.replace("1", "2"))),
     (keys_used_once, keyed("", "")),
     (keys_used_once, keyed("k", "k", body="")),
     (summaries_lose_nothing, retold("Sum up: Go. seen")),
@@ -597,6 +699,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (pages_told, listed("Ada, Bo", FIRST.replace("true", "false"))),
     (pages_told, listed("Ada, Bo", '{"boats": ["Ada", "Bo"]}', '{"boats": ["Cy"]}')),
     (pages_told, listed("Error: status 500", FIRST, "", status=500)),
+    (pages_told, listed("Error: gone", FIRST, '{"error": "gone"}', status=404)),
     (pages_told, listed("Ada", FIRST, LAST, calls="ab")),
     (pages_told, listed("Cy", '{"boats": [], "more": true}', LAST)),
     (pages_told, listed("Ada and Cy", FIRST, FIRST, LAST)),
@@ -837,6 +940,8 @@ TWICE = "UPDATE shelves SET free = free - ?; UPDATE shelves SET free = free + ?"
         ("Error: the shelf is full", "", 0, 0),
         ("Error: refused with status 422", "UPDATE shelves", 422, 1),
         ("Error: refused with status 422", TWICE, 422, 0),
+        ("Error: CHECK constraint failed: days > 0", "UPDATE shelves", 0, 1),
+        ("Error: it failed; check the shelf", "UPDATE shelves", 0, 0),
         ("Error: status 503", "UPDATE shelves", 503, 0),
         ("Error: no answer; the shelf may be full", "UPDATE shelves", 0, 0),
     ],

@@ -341,6 +341,14 @@ def test_a_long_answer_may_go_with_its_prompt(chars: int, finds: int) -> None:
     assert len(kept(run.replied("No.").ended(text="No."))) == finds
 
 
+@pytest.mark.parametrize(("chars", "finds"), [(100, 1), (6_000, 0)])
+def test_a_long_call_may_go_with_its_prompt(chars: int, finds: int) -> None:
+    called = AssistantMessage("", (ToolCall("a", "look", f'{{"at": "{"x" * chars}"}}'),))
+    run = asked().replied("", "a").request([GO, called, returned("a")])
+    run.replied("Yes.").ended(text="Yes.").prompt("Next.").request([NEXT])
+    assert len(kept(run.replied("No.").ended(text="No."))) == finds
+
+
 @pytest.mark.parametrize(("seconds", "finds"), [(60, 1), (3_600, 0)])
 def test_a_session_may_end_while_nobody_says_anything(seconds: int, finds: int) -> None:
     run = asked().replied("Yes.").ended(text="Yes.").after(seconds).prompt("Next.")
