@@ -279,14 +279,15 @@ class _Spent:
     that of the tool results since the newest request. `failing` counts the requests in a row that
     tell of a failed tool. `aside` counts the requests without tools, for a summary perhaps, before
     one that offers some: an agent may count them as steps, or not. `empty` counts the replies
-    without words or calls, which an agent need not count as steps.
+    without words or calls, which an agent need not count as steps, and `cut` those that are cut
+    off, which it may count as errors instead.
     """
 
     def __init__(self, subject: Subject) -> None:
         assert subject.limits is not None
         self.facts, self.limits = subject.facts, subject.limits
         self.steps = self.errors = self.unsure = self.overflows = self.results = 0
-        self.failing = self.aside = self.empty = 0
+        self.failing = self.aside = self.empty = self.cut = 0
         self.has_failed = self.has_left = False  # a tool; the user, so that nobody waits
         self.newest: object = None
 
@@ -321,6 +322,7 @@ class _Spent:
             self.overflows += 1
             unsure = self.overflows <= self.limits.max_compaction_attempts
         is_cut = reply.finish not in (None, *WHOLE)  # and may be asked for again
+        self.cut += is_cut
         self.unsure += unsure or is_cut or (is_useless(reply) and not failed)
         self.errors += failed and not unsure
 
@@ -335,9 +337,10 @@ class _Spent:
     @property
     def limit(self) -> str:
         """Return the limit that is reached, or an empty text."""
-        if self.errors >= self.limits.max_error_count:
-            return f"max_error_count={self.limits.max_error_count}"
-        if self.steps - self.empty >= self.limits.max_steps:
+        if self.errors >= (most := self.limits.max_error_count):
+            return f"max_error_count={most}"
+        are_errors = self.errors + self.cut < most < inf
+        if self.steps - self.empty - self.cut * are_errors >= self.limits.max_steps:
             return f"max_steps={self.limits.max_steps}"
         return ""
 
@@ -392,8 +395,8 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     """
     spent, facts, policy = _spent(subject, entry), subject.facts, subject.retry
     reply = facts.reply if len(facts.conversations) == 1 else None
-    is_failed = type(entry) is entries.Ended and entry.outcome is Outcome.FAILED
-    if not is_failed or facts.stop is not None or reply is None or facts.request is None:
+    has_failed = type(entry) is entries.Ended and _has_failed(entry, facts.reply)
+    if not has_failed or facts.stop is not None or reply is None or facts.request is None:
         return ""
     if spent.has_left or entry.through:
         return ""
@@ -411,7 +414,9 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     if spent.may_be_at_limit:
         return ""
     spending = f"after {spent.steps} steps and {spent.errors} errors"
-    if _can_be_retried(reply, policy, limits):
+    is_of_anthropic = "anthropic" in subject.source
+    can_be_retried = _can_be_retried(reply, policy, limits, is_of_anthropic=is_of_anthropic)
+    if can_be_retried or _is_rate_taken_for_length(reply, entry.message):
         cause = entry.message.removeprefix("Error: ")
         why = f"the run fails {spending}, of which the last can be retried ({cause:.80})"
         return f"{why}; the agent declares max_error_count={limits.max_error_count}"
@@ -450,7 +455,7 @@ def prompts_go_on_alike(subject: Subject) -> Watch:
                 went_on[done] = max(took_ns, went_on.get(done, 0))
         elif type(entry) is not entries.Ended:
             done = *done, *(getattr(entry, each, None) for each in _DONE)
-        elif entry.outcome is Outcome.FAILED and facts.reply and not (facts.stop or entry.through):
+        elif facts.reply and _has_failed(entry, facts.reply) and not (facts.stop or entry.through):
             before_ns = went_on.get((*done, _said(facts, facts.reply)), -1)
             if took_ns <= before_ns and not tells(entry.message, "waits"):
                 prompt = facts.prompt.text if facts.prompt else ""
@@ -465,9 +470,23 @@ def _said(facts: Facts, reply: ReceivedReply) -> tuple[object, ...]:
     return reply.finish, reply.fault, reply.text, calls, bool(asked and asked.tools)
 
 
+def _has_failed(entry: entries.Ended, reply: ReceivedReply | None) -> bool:
+    """Return whether a run has failed; an agent may tell so as its answer."""
+    is_told = entry.outcome is Outcome.COMPLETED and reply and reply.fault
+    return bool(entry.outcome is Outcome.FAILED or is_told)
+
+
+def _is_rate_taken_for_length(reply: ReceivedReply, message: str) -> bool:
+    """Return whether a run fails over a limit of the rate as if the conversation were too long."""
+    if (fault := reply.fault) is None or fault.status != RATE_LIMIT:
+        return False
+    return "too long" in message.replace(fault.message, "")
+
+
 def _can_be_retried(
-    reply: ReceivedReply, policy: RetryPolicy | None, limits: Limits | DeclaredLimits
-) -> bool:
+    reply: ReceivedReply, policy: RetryPolicy | None, limits: Limits | DeclaredLimits,
+    *, is_of_anthropic: bool,
+) -> bool:  # fmt: skip
     fault = reply.fault
     asked_ns = 0 if fault is None else retry_after_ns(fault, EPOCH_NS + reply.at_ns)
     # Nobody waits a minute for an answer, or for a time that cannot be read.
@@ -475,7 +494,8 @@ def _can_be_retried(
     if fault is None or is_unread or (asked_ns or 0) > MINUTE_NS:
         return False
     if policy is None:
-        return limits.max_error_count < inf and not _PASSING.isdisjoint({fault.status, fault.code})
+        words = {fault.status, fault.code} - (set() if is_of_anthropic else {"overloaded_error"})
+        return limits.max_error_count < inf and not _PASSING.isdisjoint(words)
     if fault.status in _HOPELESS:  # whatever its words are
         return False
     return policy.retryable(policy.classify(fault))

@@ -113,14 +113,18 @@ def results_in_call_order(subject: Subject, entry: Any) -> str:
     "BUGS.md A3, B13", sees=[entries.Request],
 )  # fmt: skip
 def last_message_role(subject: Subject, entry: Any) -> str:
-    """After its own reply, a model has no message to answer, but it may put it into a form."""
+    """After its own reply, a model has no message to answer, but it may put it into a form.
+
+    A framework lets a model go on that has only thought, or said blanks.
+    """
     sent, before = subject.facts.sent, subject.facts.before
     messages = entry.added or sent[entry.number].messages
     if sent[entry.number].output and before and not before.output and subject.machine is None:
         return ""
     if not messages:
         return f"request {entry.number} has no messages"
-    if type(messages[-1]) is AssistantMessage:
+    last = messages[-1]
+    if type(last) is AssistantMessage and (last.text.strip() or last.calls or subject.machine):
         return f"the last message of request {entry.number} is a reply of the model"
     return ""
 
@@ -483,7 +487,7 @@ def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
     if not texts:
         return "has other calls than those of the reply to the one before it"
     changed = f"has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
-    return "" if reply.text in texts else changed
+    return "" if reply.text.strip() in map(str.strip, texts) else changed
 
 
 def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:

@@ -9,6 +9,7 @@ messages of that run.
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from simloop.check.invariants.agents import is_answer
@@ -29,6 +30,7 @@ _WINDOW, _MOST = 20, 60  # messages: an agent may keep no more, and keeps some o
 _IDLE_NS = 15 * 60 * 10**9  # after which a session may end
 _SERVED = (entries.ServiceRequest, entries.ServiceReply)
 _REDIRECTS, _BROKEN = 300, 500  # the statuses below the first are successes
+_WORDS = re.compile(r"\w\w+").findall
 _THREADS = re.compile(r"hread|Executor")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 
@@ -205,7 +207,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
                     number, told = was[-1].number, [each.text for each in was[-1].messages]
                     told += [facts.replies[number].text] if number in facts.replies else []
                     is_short = sum(map(len, told)) < 2 * _SHORT_CHARS and len(told) <= _WINDOW
-                    is_lost = is_short and _adds(request, prompt, was)
+                    is_lost = is_short and _adds(request, prompt, was, _words(facts, tried))
                     pending = f"{lost} in the run before, which {_ENDED[ended]}" * is_lost
                 if keeps and pending:
                     return pending
@@ -234,15 +236,25 @@ def _begins_again(facts: Facts, request: SentRequest, gone: Collection[str]) -> 
     return False
 
 
-def _adds(request: SentRequest, prompt: str, to: Iterable[SentRequest]) -> bool:
+def _adds(request: SentRequest, prompt: str, to: Iterable[SentRequest], telling: set[str]) -> bool:
     """Return whether a request has what one of others had, and the prompt, and nothing else.
 
-    It may also have what the first of them had before its own prompt.
+    It may also have what the first of them had before its own prompt, or a note on its end that
+    tells neither what was done nor that something may have been.
     """
     known = [each.messages for each in to if each.system_prompt == request.system_prompt]
     known += [each[:-1] for each in known[:1]]
     *begun, last = request.messages or [UserMessage("")]
-    return last.text in prompt and any([*each] == begun for each in known)
+    alike = [begun]
+    if begun and type(note := begun[-1]) is not UserMessage and not tells(note.text, "doubts"):
+        alike += [begun[:-1]] if telling.isdisjoint(_WORDS(note.text)) else []
+    return last.text in prompt and any([*each] in alike for each in known)
+
+
+def _words(facts: Facts, done: Collection[tuple[str, str]]) -> set[str]:
+    """Return the words of the calls that were done, and those of the model itself."""
+    said = (each.text for each in facts.replies.values())
+    return {word for text in (*said, *chain.from_iterable(done)) for word in _WORDS(text)}
 
 
 _CONVERSATION = "conversation-kept-between-prompts"

@@ -281,6 +281,14 @@ def test_no_request_is_sent_after_the_deadline_and_some_seconds(after_s: int, fi
     assert found == said[:finds]
 
 
+def test_a_failure_that_is_told_as_an_answer_is_one() -> None:
+    for run, finds in (
+        (asked().failed().ended(text="I had to stop."), 1),
+        (asked().replied("", "a").started("a").result("a").ended(text="Later."), 0),
+    ):
+        assert len(run.found(agent_uses_its_limits, declaring())) == finds
+
+
 @pytest.mark.parametrize("asked_for", ["1e400", "soon"])
 def test_an_agent_may_give_up_after_a_wait_that_cannot_be_read(asked_for: str) -> None:
     run = asked().failed(503, retry_after=asked_for).ended(FAILED)
@@ -588,13 +596,19 @@ def test_a_reply_that_is_cut_off_may_count_as_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "finds"), [("connection", 1), ("overloaded_error", 1), ("timeout", 0)]
+    ("code", "source", "finds"),
+    [
+        ("connection", "", 1),
+        ("overloaded_error", "import anthropic", 1),
+        ("overloaded_error", "import openai", 0),
+        ("timeout", "", 0),
+    ],
 )
-def test_a_connection_that_is_lost_can_be_retried_and_so_can_an_overload(
-    code: str, finds: int
+def test_a_connection_that_is_lost_can_be_retried_and_so_can_an_overload_of_anthropic(
+    code: str, source: str, finds: int
 ) -> None:
     run = asked().add(Error, 1, Fault("It is away.", code=code)).ended(FAILED)
-    subject = Subject(limits=Limits(max_steps=9, max_error_count=3))
+    subject = Subject(limits=Limits(max_steps=9, max_error_count=3), source=source)
     assert len(run.found(agent_uses_its_limits, subject)) == finds
 
 
@@ -610,12 +624,46 @@ def test_a_reply_that_is_asked_for_again_may_count_as_an_error(
     assert len(run.found(agent_uses_its_limits, subject)) == finds
 
 
+@pytest.mark.parametrize(
+    ("status", "words", "message", "finds"),
+    [
+        (429, "too many tokens", "This is too long for the model.", 1),
+        (429, "too many tokens", "The model is busy.", 0),
+        (429, "it is too long for a minute", "Error 429: it is too long for a minute", 0),
+        (400, "too many tokens", "This is too long for the model.", 0),
+    ],
+)
+def test_a_limit_of_the_rate_is_not_told_as_a_conversation_that_is_too_long(
+    status: int, words: str, message: str, finds: int
+) -> None:
+    run = asked().failed(status, words=words).ended(FAILED, message=message)
+    limits = Limits(max_error_count=3)
+    assert len(run.found(agent_uses_its_limits, Subject(limits=limits))) == finds
+
+
 @pytest.mark.parametrize(("most", "finds"), [(2, 0), (9, 1)])
 def test_each_try_may_count_as_a_step(most: int, finds: int) -> None:
     run = looking(1).failed().after(1).request([*ASKED, returned("a")]).replied("", "b")
     run.started("b").result("b").ended(FAILED, message="no answer after 2 replies")
     limits = Limits(max_steps=most + 1, max_error_count=9)
     assert len(run.found(agent_uses_its_limits, Subject(limits=limits))) == finds
+
+
+@pytest.mark.parametrize(
+    ("limits", "cuts", "finds"),
+    [
+        (Limits(max_steps=3, max_error_count=4), 3, 0),
+        (Limits(max_steps=3, max_error_count=4), 4, 1),
+        (Limits(max_steps=3).declared, 3, 1),
+    ],
+)
+def test_a_reply_that_is_cut_off_counts_as_a_step_or_as_an_error(
+    limits: Limits, cuts: int, finds: int
+) -> None:
+    run = asked()
+    for _ in range(cuts):
+        run.text("Some").finish(FinishReason.LENGTH).request([GO])
+    assert len(run.found(agent_respects_its_limits, Subject(limits=limits))) == finds
 
 
 def test_the_failures_of_a_summary_need_not_count() -> None:

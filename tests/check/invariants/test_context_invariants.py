@@ -313,7 +313,10 @@ def test_a_result_in_a_request_counts_as_that_of_a_tool_that_nobody_recorded() -
     changed: list[Message] = [GO, said("", "a"), returned("a")]
     (found,) = run.request(changed).found(replies_with_calls_kept)
     assert "has the reply '', and the model said 'I look.'" in found
-    rights: list[list[Message]] = [[GO, said("I look.", "a"), returned("a")], [GO, MORE]]
+    rights: list[list[Message]] = [
+        [GO, said("I look.", "a"), returned("a")], [GO, MORE],
+        [GO, said(" I look.\n", "a"), returned("a")],
+    ]  # fmt: skip
     for right in rights:
         assert asked().replied("I look.", "a").request(right).found(replies_with_calls_kept) == []
 

@@ -112,6 +112,7 @@ WRONG: list[tuple[Invariant, list[Message], str]] = [
     (adjacent_results, [GO, GOT_A], "call 'a' has a result and is in no message before it"),
     (results_in_call_order, [GO, said("", "a", "b"), GOT_B, GOT_A], "result of call 'a' stands"),
     (last_message_role, [GO, said("Done.")], "the last message of request 1 is a reply"),
+    (last_message_role, [GO, said("", "a")], "the last message of request 1 is a reply"),
     (last_message_role, [], "request 1 has no messages"),
 ]
 
@@ -131,6 +132,12 @@ def test_an_answer_may_be_sent_back_to_be_put_into_a_form() -> None:
     assert run.found(last_message_role) == []
     run.entries[1] = structs.replace(run.entries[1], output=form)
     assert len(run.found(last_message_role)) == 1, "it has asked for the form already"
+
+
+def test_a_framework_lets_a_model_go_on_that_has_only_thought() -> None:
+    run = requested([GO, said("")])
+    assert run.found(last_message_role) == requested([GO, said(" ")]).found(last_message_role) == []
+    assert len(run.found(last_message_role, of_machine())) == 1
 
 
 def test_a_tool_that_was_stopped_may_be_answered_last() -> None:

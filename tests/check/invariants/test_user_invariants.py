@@ -183,7 +183,12 @@ def test_a_change_is_kept_after_a_stop_as_after_a_failure(first: bool, then: boo
     ("sent", "finds"),
     [
         ([GO, NEXT], 1),
-        ([GO, said("I was stopped."), NEXT], 0),
+        ([GO, said("I was stopped."), NEXT], 1),
+        ([GO, UserMessage("I was stopped."), NEXT], 0),
+        ([GO, said("I was stopped; a change may have been made."), NEXT], 0),
+        ([GO, said("I was stopped after pay."), NEXT], 0),
+        ([GO, said("I was stopped amid Ada."), NEXT], 0),
+        ([GO, said("I am here."), NEXT], 0),
         ([GO, UserMessage("I was stopped. Next.")], 0),
         ([GO, said("", "a"), returned("a"), NEXT], 0),
         ([NEXT], 0),
@@ -193,7 +198,8 @@ def test_who_keeps_the_prompt_of_a_broken_run_keeps_what_it_changed(
     sent: list[Message], finds: int, outcome: Outcome
 ) -> None:
     for system, expected in ("", finds), ("He has paid.", 0):
-        run = Recording().prompt().request([GO]).call("a", name="pay").finish()
+        run = Recording().prompt().request([GO]).text("I am here.")
+        run.call("a", '{"to": "Ada"}', name="pay").finish()
         run.add(entries.ToolResult, "a", "pay", "paid").ended(outcome).prompt("Next.")
         run.request(sent, system_prompt=system)
         assert len(run.found(changes_of_broken_runs_kept, Subject(mutating={"pay"}))) == expected
