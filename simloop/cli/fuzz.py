@@ -91,12 +91,9 @@ def command(
                                        breaches=provider == "any", declares=declares)  # fmt: skip
     budget_ns = _USUAL_BUDGET_NS if budget_ns is None and runs is None else budget_ns
     before, sums = _written_here(), Sums(settings)
-    files = None
-    if folder:
-        create_folder(folder)
-        words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
-        flags = "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
-        files = _Files(folder, settings, flags)
+    words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
+    flags = "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
+    files = _Files(folder, settings, flags) if folder else None
     warm = jobs is None and can_isolate() and sums.is_slow
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
     here = jobs == 1
@@ -149,6 +146,7 @@ class _Files:
     """The files of failures in a folder; `written` has their names by the texts of scenarios."""
 
     def __init__(self, folder: Path, settings: executor.SearchSettings, flags: str) -> None:
+        create_folder(folder)
         self._folder, self._settings, self._flags = folder, settings, flags
         self.written: dict[str, Path] = {}
 

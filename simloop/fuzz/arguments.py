@@ -143,7 +143,8 @@ class Arguments:
                 yield from (".", "x" * 3_000)  # a folder, and a name that no file has
             yield from _TEXTS
         if kinds & {"integer", "number"}:
-            yield from dict.fromkeys((*_numbers(schema), *_NUMBERS))
+            amounts = [1150.1] * ("number" in kinds)  # with a hundredth that a float has not
+            yield from dict.fromkeys((*amounts, *_numbers(schema), *_NUMBERS))
         if "boolean" in kinds:
             yield from (False, True)
         if "array" in kinds:

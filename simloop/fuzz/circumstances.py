@@ -274,9 +274,8 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         made: dict[str, Any] = {"call": [each for part in keys["call"] for each in parts[part]]}
         if half_call := keys.get("half_call"):
             made["half_call"] = parts[half_call][0]
-        is_of_openai = keys.get("finish") == "stop" or "interleave" in keys
-        is_breach = is_of_openai and not abilities.asks_openai
-        yield Circumstance(what, _inserted({**keys, **made}), is_breach)
+        is_own = keys.get("finish") == "stop" or "interleave" in keys  # of APIs as OpenAI's is
+        yield Circumstance(what, _inserted({**keys, **made}), is_own and not abilities.asks_openai)
     again = _inserted({"call": first, "times": "always" if abilities.ends else _STORM})
     yield Circumstance("a call again and again", again)
     several = [first, second]
@@ -289,7 +288,7 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         arguments = offer.tools[tool]
         chosen: list[tuple[str, Any]] = [("broken", each) for each in arguments.broken[:6]]
         # The last of many has a further key, which no schema forbids.
-        chosen += [("edge", each) for each in (*arguments.edges[:7], *arguments.edges[7:][-1:])]
+        chosen += [("edge", each) for each in (*arguments.edges[:8], *arguments.edges[8:][-1:])]
         chosen += [("half", json.dumps(arguments.plain)[:-2])]
         for number, (what, each) in enumerate(chosen):
             yield Circumstance(f"{what} {number} of {tool}", _inserted({"call": {tool: each}}))

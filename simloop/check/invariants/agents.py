@@ -153,7 +153,9 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         counts = (in_run, in_row) if is_known else range(most, least_count - 1, -1)
         # A Retry-After that is a date may be over on the clock of the agent, and on ours not yet.
         clocks = (now_ns, now_ns - _CLOCK_NS, now_ns + _CLOCK_NS)
-        faults = reply.fault, _without_ms(reply.fault)
+        faults = [reply.fault, _without_ms(reply.fault)]
+        if reply.fault and waited >= (retry_after_ns(reply.fault, now_ns) or 0):
+            faults.append(structs.replace(reply.fault, headers=()))  # the longer wait is its own
         spans = [_wait_range(policy, *each) for each in product(counts, faults, clocks)]
         spans += [(0, 0)] if reply.fault and reply.fault.header("retry-after") == "0" else []
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):

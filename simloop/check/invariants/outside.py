@@ -253,11 +253,11 @@ def _is_raw_in_command(entry: Any, text: str, arguments: str) -> bool:
 
 
 @of_agents(
-    "A change has the 0 or the false that its call gives, and no other value in its place.",
+    "A change has the 0 or the false that its call gives, and each cent of an amount.",
     "Python, Truth Value Testing", sees=[ServiceRequest],
 )  # fmt: skip
-def zeros_passed_on(subject: Subject, entry: ServiceRequest) -> str:
-    """As `fee or 20` has one. A 1 may be the least that a service takes, and a PUT has a sum."""
+def numbers_passed_on(subject: Subject, entry: ServiceRequest) -> str:
+    """Not as `fee or 20` and `int(1150.1 * 100)`. A 1 may be the least, and a PUT has a sum."""
     sent, given = json_value(entry.body), [json_value(call.arguments) for call in subject.asked]
     if entry.method == "POST" and isinstance(sent, dict) and len(given) == 1:
         for name, value in given[0].items() if isinstance(given[0], dict) else ():
@@ -265,6 +265,9 @@ def zeros_passed_on(subject: Subject, entry: ServiceRequest) -> str:
             is_other = other is True if value is False else type(other) is int and other > 1
             if type(value) in (bool, int) and not value and is_other:
                 return f"{tools.described(entry)} has {name!r} {other!r}, and its call {value!r}"
+            cents = value * 100 // 1 if type(value) is float else None
+            if cents is not None and cents in sent.values() and cents != round(value * 100):
+                return f"{tools.described(entry)} has {cents:.0f}, and its call {name!r} {value!r}"
     return ""
 
 

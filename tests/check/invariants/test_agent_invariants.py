@@ -289,6 +289,14 @@ def test_a_failure_that_is_told_as_an_answer_is_one() -> None:
         assert len(run.found(agent_uses_its_limits, declaring())) == finds
 
 
+@pytest.mark.parametrize(("wait_s", "finds"), [(0.3, 0), (0.6, 1), (1, 0), (1.5, 1), (0.2, 1)])
+def test_the_wait_of_a_policy_may_be_longer_than_the_one_that_is_asked_for(
+    wait_s: float, finds: int
+) -> None:
+    run = asked().failed(429, retry_after="0.3").after(wait_s).request([GO])
+    assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
+
+
 @pytest.mark.parametrize("asked_for", ["1e400", "soon"])
 def test_an_agent_may_give_up_after_a_wait_that_cannot_be_read(asked_for: str) -> None:
     run = asked().failed(503, retry_after=asked_for).ended(FAILED)

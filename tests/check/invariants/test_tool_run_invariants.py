@@ -547,6 +547,7 @@ def looked_up(day: str, text: str, *, asks: bool, first: str = "Monday: rain") -
         (looked_up("Monday", "Monday: rain", asks=False), 0),
         (looked_up("Tuesday", "Tuesday: rain", asks=False), 0),
         (looked_up("Tuesday", "Error: Monday", first="Error: Monday", asks=False), 0),
+        (looked_up("Tuesday", "Done before, Monday", first="Done before, Monday", asks=False), 0),
     ],
 )
 def test_what_a_service_has_sent_is_no_result_of_other_arguments(
