@@ -316,6 +316,12 @@ def test_a_path_is_also_one_that_a_file_system_refuses(name: str, *, is_refused:
     assert (first == [".", "x" * 3_000]) is is_refused
 
 
+@pytest.mark.parametrize(("kind", "is_there"), [("number", True), ("integer", False)])
+def test_an_amount_has_a_hundredth_that_a_float_has_not(kind: str, *, is_there: bool) -> None:
+    made = Arguments({"type": "object", "properties": {"euros": {"type": kind}}})
+    assert ({"euros": 1150.1} in (*made.edges[:8], *made.broken)) is is_there
+
+
 def test_a_number_has_each_edge_once() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}}
     numbers = [each["n"] for each in Arguments(schema).edges if "n" in each]

@@ -257,7 +257,7 @@ def _is_raw_in_command(entry: Any, text: str, arguments: str) -> bool:
     "Python, Truth Value Testing", sees=[ServiceRequest],
 )  # fmt: skip
 def numbers_passed_on(subject: Subject, entry: ServiceRequest) -> str:
-    """Not as `fee or 20` and `int(1150.1 * 100)`. A 1 may be the least, and a PUT has a sum."""
+    """`fee or 20` and `int(1150.1 * 100)` break it. The least may be 1, and a PUT has a sum."""
     sent, given = json_value(entry.body), [json_value(call.arguments) for call in subject.asked]
     if entry.method == "POST" and isinstance(sent, dict) and len(given) == 1:
         for name, value in given[0].items() if isinstance(given[0], dict) else ():
