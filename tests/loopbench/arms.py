@@ -8,7 +8,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -57,21 +57,30 @@ class _SearchHere(Search):
 
 def searched(fault: Fault, number: int, seconds: float) -> Trial:
     """The arm that searches generated worlds, for so many seconds of computing."""
-    with ExitStack() as stack:
-        module = fault.loop.partition(":")[0]
-        if fault.part == "sdk" and in_module(importlib.import_module(module)):
-            # What the author of an agent states beside it, as `--invariants MODULE` does.
-            stack.callback(add_invariants(module))
+    with rules_of(fault):
         return _searched(fault, number, seconds)
 
 
+@contextmanager
+def rules_of(fault: Fault) -> Iterator[None]:
+    """Add the rules that the author of an agent states beside it, as `--invariants MODULE` does."""
+    with ExitStack() as stack:
+        module = fault.loop.partition(":")[0]
+        if fault.part == "sdk" and in_module(importlib.import_module(module)):
+            stack.callback(add_invariants(module))
+        yield
+
+
+def search_for(fault: Fault, seed: int) -> Search:
+    """Return a search as the author of the loop would start it."""
+    breaches = fault.part == "agent"
+    return _SearchHere(fault.given_loop(), seed=seed, scenarios=course_of(fault), breaches=breaches)
+
+
 def _searched(fault: Fault, number: int, seconds: float) -> Trial:
-    loop = fault.given_loop()
-    alone: RunOptions = {"loop": loop}
+    alone: RunOptions = {"loop": fault.given_loop()}
     with applied(fault):
-        search = _SearchHere(
-            loop, seed=number, scenarios=course_of(fault), breaches=fault.part == "agent"
-        )
+        search = search_for(fault, number)
         steps = search.steps()
     alarms: list[str] = []
     while search.cpu_s < seconds:

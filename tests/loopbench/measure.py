@@ -1,17 +1,17 @@
 """The measurement of bug-finding power.
 
     python tests/loopbench/measure.py [--trials 10] [--seconds 10] [--jobs 2] [--arms A,B] [NAME...]
-    python tests/loopbench/measure.py --clean 20000
+    python tests/loopbench/measure.py --clean 20000 [LOOP...]
     python tests/loopbench/measure.py --report
 
 The first looks for each fault (or those named) with each arm, in so many trials with different
 seeds and for so many seconds of computing each. It keeps the results in results.json beside this
 file, in the place of earlier ones of the same fault and arm. After two trials in vain the rest are
 not made, because a fault counts as solved only if every trial finds it. `--clean` makes so many
-runs of each correct loop and keeps what they are wrongly accused of. Faults of agents on SDKs are
-measured by the Pythons of their environments, with the folders of this file and of the checkout on
-PYTHONPATH; each one takes those that it can run. `--report` writes RESULTS.md
-from the results, as the others also do in the end.
+runs of each correct loop and keeps what they are wrongly accused of. Agents on SDKs are measured by
+the Pythons of their environments, with the folders of this file and of the checkout on PYTHONPATH;
+each one takes those that it can run. `--report` writes RESULTS.md from the results, as the others
+also do in the end.
 """
 
 import argparse
@@ -21,14 +21,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import msgspec
-from arms import ARMS, BY_CHANCE, Trial
+from arms import ARMS, BY_CHANCE, Trial, rules_of, search_for
 from every import FAULTS
 from fault import Fault
 from msgspec import Struct
 from results import write_report
 
 from simloop import add_invariants
-from simloop.fuzz.search import Search
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 add_invariants("oracle")  # the faults of the engine are its rules to report
@@ -76,9 +75,10 @@ def measure(name: str, arm: str, trials: int, seconds: float) -> Line:
 def clean(name: str, runs: int) -> Clean:
     """Search worlds of one correct loop."""
     fault = next(each for each in FAULTS if each.loop == name)
-    search = Search(fault.given_loop(), seed=1)
-    for _ in search.run(runs=runs):
-        pass
+    with rules_of(fault):
+        search = search_for(fault, seed=1)
+        for _ in search.run(runs=runs):
+            pass
     alarms = [f"{each.name}: {each.failure.text}" for each in search.failures]
     return Clean(name, search.runs, round(search.cpu_s, 2), alarms)
 
@@ -130,7 +130,7 @@ def main(arguments: list[str]) -> None:
     results = load()
     if options.clean:
         here = {each.loop: each.runs_here for each in FAULTS}
-        loops = [loop for loop, runs in here.items() if runs]
+        loops = [loop for loop, runs in here.items() if runs and loop in (options.names or here)]
         with ProcessPoolExecutor(options.jobs) as pool:
             made = list(pool.map(clean, loops, [options.clean] * len(loops)))
         kept = {each.loop: each for each in (*results.clean, *made)}
