@@ -26,8 +26,8 @@ _KINDS = 10
 _USUAL, _LENGTH = 4, 6
 """The weight of a usual variant, and the most replies, of a world without a family."""
 _OF_HTTP = frozenset(n for n, fault in enumerate(alphabet.ENDS) if "http" in fault.keys)
-_CALLS, _USELESS, _BROKEN = (alphabet.GROUPS[name] for name in ("calls", "useless", "broken"))
-_BLANK = [*alphabet.CONTENTS].index("blank")  # a text that Anthropic refuses in a conversation
+_NAMES = "calls", "useless", "broken", "openai"  # what Anthropic refuses, or never sends
+_CALLS, _USELESS, _BROKEN, _OPENAI = map(alphabet.GROUPS.__getitem__, _NAMES)
 _TROUBLE = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.weight > 1)
 _REAL_TROUBLE = tuple(n for n in _TROUBLE if not alphabet.ENDS[n].is_breach)
 _DATES = tuple(n for n, wait in enumerate(alphabet.AXES["wait"]) if "GMT" in str(wait))
@@ -101,7 +101,7 @@ def _weights(
         on -= _OF_BREACHES
         for place in _BREACHES:
             ends[place] = 0
-        for place in _BROKEN if abilities.asks_openai else (*_BROKEN, _BLANK):
+        for place in _BROKEN if abilities.asks_openai else (*_BROKEN, *_OPENAI):
             contents[place] = 0
         contents[0] = contents[0] or 1
     for place in () if abilities.tools.names else _CALLING:
