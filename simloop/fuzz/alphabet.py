@@ -98,9 +98,7 @@ CONTENTS: Mapping[str, Callable[[int, CalledTools], Keys]] = {
     "call": lambda n, of: {"call": of.call(0, n)},
     "text and call": lambda n, of: {"say": f"Look {n}.", "call": of.call(1, n)},
     "two calls": lambda n, of: {"call": _several(of, (0, 1), n)},
-    "all tools": lambda n, of: {
-        "say": f"All {n}.", "call": _several(of, range(len(of.names)), n),
-    },
+    "all tools": lambda n, of: {"say": f"All {n}.", "call": _several(of, range(len(of.names)), n)},
     "equal calls": lambda n, of: {"call": _several(of, (0, 0), n)},
     "many calls": lambda n, of: {"call": [of.call(i, 12 * n + i) for i in range(12)]},
     "writing call": lambda n, of: {"call": of.call(2, n)},
@@ -122,9 +120,7 @@ CONTENTS: Mapping[str, Callable[[int, CalledTools], Keys]] = {
     "extra argument": lambda n, of: {"call": {of.name(n): of.broken(n, 3 * n + 2)}},
     "unknown tool": lambda n, _: {"call": {"nonesuch": _path(n)}},
     "capital name": lambda n, of: {"call": {of.name(0).upper(): of.arguments(0, n)}},
-    "good and unknown": lambda n, of: {
-        "call": [of.call(0, n), {"nonesuch": {}}, of.call(1, n)],
-    },
+    "good and unknown": lambda n, of: {"call": [of.call(0, n), {"nonesuch": {}}, of.call(1, n)]},
     "good and malformed": lambda n, of: {"call": [of.call(0, n), {of.name(2): "{"}]},
     "pieces": lambda n, of: {"call": of.call(0, n), "fragments": 3},
     "interleaved": lambda n, of: {

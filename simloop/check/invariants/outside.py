@@ -40,7 +40,7 @@ UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
 UNKNOWN = frozenset({500, 502, 504})
 IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
 _OF_ONE = ("PUT", "PATCH", "DELETE")  # which change what has the address
-LOST = frozenset({"lost", "timed-out", "refused"})
+_LOST = frozenset({"lost", "timed-out", "refused"})
 REFUSED, BROKEN_SERVICE = 400, 500
 _PATH = re.compile(r"(?i)path|file|folder|dir|url|uri|key")
 _PAID = re.compile(r"(?i)amount|cents|euro|dollar|price").search
@@ -301,6 +301,11 @@ def is_change(subject: Subject, entry: Any) -> bool:
     return (by_tool and entry.method in tools.CHANGING) or tools.changes_a_service(entry, known)
 
 
+def is_lost(reply: ServiceReply, least: int = BROKEN_SERVICE) -> bool:
+    """Return whether a service has not answered, or with a status of at least that."""
+    return reply.failure in _LOST or reply.status >= least
+
+
 @of_agents(
     "No change is sent to a service, or made by a program, for a call of a reply that failed or "
     "was cut off.",
@@ -395,7 +400,7 @@ def services_not_pressed(subject: Subject) -> Watch:
             soon.clear()
         elif type(entry) is ServiceReply:
             first = sent.pop(entry.request, None)
-            if first is not None and (entry.failure in LOST or entry.status >= REFUSED):
+            if first is not None and is_lost(entry, REFUSED):
                 failed[tools.what_of(first)] = entry
         else:
             sent[entry.number], what = entry, tools.what_of(entry)

@@ -5,22 +5,14 @@ A service, a program or a database does or refuses something, and a result says 
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from simloop.check.invariants import tools
+from simloop.check.invariants import outside, tools
 from simloop.check.invariants.agents import MINUTE_NS
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.outside import (
-    BROKEN_SERVICE,
-    IDEMPOTENT,
-    LOST,
-    REFUSED,
-    UNCERTAIN,
-    UNKNOWN,
-    WORK,
-    is_change,
-)
+from simloop.check.invariants.outside import IDEMPOTENT, REFUSED, UNCERTAIN, UNKNOWN, WORK
 from simloop.check.invariants.requests import strings
 from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
 from simloop.messages import ToolCall, json_value
@@ -88,7 +80,7 @@ def failed_programs_told(subject: Subject) -> Watch:
             state = said.get("state", said.get("status")) if isinstance(said, dict) else ""
             why = f"failed: {entry.failure}" if entry.failure else f"has status {entry.status}"
             why = f"says {state!r}" if state == FAILED else why
-            is_lost = entry.failure in LOST or entry.status >= BROKEN_SERVICE or state == FAILED
+            is_lost = outside.is_lost(entry) or state == FAILED
             lost = f"its last request to a service {why}" if is_lost else ""
         elif type(entry) is ProgramStarted:
             printed[entry.number], lost = "", ""
@@ -99,9 +91,8 @@ def failed_programs_told(subject: Subject) -> Watch:
         elif type(entry) is ProgramEnded:
             text = printed.pop(entry.program, "").strip()
             ended = "was ended by a signal" if entry.exit < 0 else f"ended with {entry.exit}"
-            is_usual = entry.exit in _USUAL_ENDS and not (
-                entry.exit and entry.program in complaining
-            )
+            complains = entry.exit and entry.program in complaining
+            is_usual = entry.exit in _USUAL_ENDS and not complains
             lost = "" if is_usual else f"its program {ended}"
             if entry.exit and text and not tells(text):
                 failed[text] = entry.exit
@@ -135,7 +126,7 @@ def pages_told(subject: Subject) -> Watch:
         if type(entry) is ServiceRequest:
             asked[entry.number] = entry.path
         elif type(entry) is ServiceReply:
-            page, path = json_value(entry.body), asked.pop(entry.request, "")
+            page, path = json_value(entry.body), asked.get(entry.request, "")
             at, marks = path.partition("?")[0], PAGED + PAGES * ("page" in path)
             is_page = isinstance(page, dict) and entry.status < REFUSED
             if is_page and (at in pages or any(map(page.__contains__, marks))):
@@ -148,16 +139,18 @@ def pages_told(subject: Subject) -> Watch:
                     texts = Counter(one for page in several for one in {*strings(page)} if one[1:])
                     own = [[one for one in strings(each) if texts[one] == 1] for each in several]
                     told = [any(one in text for one in each) for each in own]
-                    goes_on = several == every and _has_next(every)
+                    goes_on = several == every and _has_next(every, asked.values())
                     if all(own) and any(told) and (goes_on or not all(told)):
                         return f"request {entry.number} has {text!r:.80}: a page of {at} is missing"
             asked, pages = {}, {}
 
 
-def _has_next(pages: list[dict[str, Any]]) -> bool:
-    """Return whether there is a page behind these, by a mark or by their number."""
+def _has_next(pages: list[dict[str, Any]], paths: Iterable[str]) -> bool:
+    """Return whether there is a page behind these that was not asked for by a link of its own."""
     numbers = [each for each in map(pages[-1].get, PAGES) if type(each) is int]
-    return max(numbers, default=0) > len(pages) or any(map(pages[-1].get, PAGED))
+    marks = tuple(str(each) for each in map(pages[-1].get, PAGED) if each)
+    is_asked = any(mark.endswith((*paths,)) for mark in marks)
+    return max(numbers, default=0) > len(pages) or (bool(marks) and not is_asked)
 
 
 @of_agents(
@@ -233,9 +226,9 @@ def changes_not_denied(subject: Subject) -> Watch:
     while True:
         entry = yield
         if type(entry) is ToolResult:
-            if is_change(subject, entry) and not (entry.is_error or tells(entry.text)):
+            if outside.is_change(subject, entry) and not (entry.is_error or tells(entry.text)):
                 made[entry.call_id] = f"its tool has returned {entry.text!r:.60}"
-        elif type(entry) in (ServiceRequest, ProgramStarted) and is_change(subject, entry):
+        elif type(entry) in (ServiceRequest, ProgramStarted) and outside.is_change(subject, entry):
             call_id = sent[type(entry), entry.number] = tools.asked_for(subject, entry)
             made.setdefault(call_id, f"{tools.described(entry)} was made")
             if getattr(entry, "method", "PUT") not in IDEMPOTENT and not entry.once:
@@ -293,8 +286,7 @@ def failures_not_remembered(subject: Subject) -> Watch:
         elif type(entry) is ProgramEnded:
             has_failed = has_failed or entry.exit != 0
         elif type(entry) is ServiceReply:
-            is_lost = entry.failure in LOST or entry.status >= BROKEN_SERVICE
-            has_failed = has_failed or is_lost
+            has_failed = has_failed or outside.is_lost(entry)
         else:
             is_new = subject.facts.goes_on and not has_begun  # a shortened history tells it again
             calls = [call for message in subject.facts.added for call in calls_of(message)]

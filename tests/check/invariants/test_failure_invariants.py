@@ -294,6 +294,16 @@ def listed(
     return run.request([GO, said("", *calls), *(returned(each, text) for each in calls)])
 
 
+def linked(text: str, *, follows: bool = True) -> Recording:
+    """A call whose list has a page with a link to the next one, which has a path of its own."""
+    run, link = asked().replied("", "a"), f"{BANK}/rest/2"
+    pages = {"/boats": {"boats": ["Ada"], "next": link}, "/rest/2": {"boats": ["Cy"]}}
+    for number, (path, page) in enumerate([*pages.items()][: 1 + follows], 1):
+        run.add(entries.ServiceRequest, number, BANK, "GET", path)
+        run.add(entries.ServiceReply, number, 200, json.dumps(page))
+    return run.request([GO, said("", "a"), returned("a", text)])
+
+
 FIRST, LAST = '{"boats": ["Ada", "Bo"], "more": true}', '{"boats": ["Cy"], "more": false}'
 OF_TWO = FIRST.replace('"more": true', '"pages": 2')
 
@@ -529,6 +539,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (pages_told, listed("['Cy']", FIRST, LAST), "has \"['Cy']\": a page of /boats is missing"),
     (pages_told, listed("Ada, Bo", FIRST, LAST), "a page of /boats is missing"),
     (pages_told, listed("Ada, Bo", FIRST), "a page of /boats is missing"),
+    (pages_told, linked("Ada", follows=False), "a page of /boats is missing"),
     (pages_told, listed("Ada, Bo", OF_TWO), "a page of /boats is missing"),
     (refused_changes_told, answered((409, "", "Booked.")), "refused with 409"),
     (refused_changes_told, answered((409, "", "Booked, reference 175300e3ab9f.")), "with 409"),
@@ -698,6 +709,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (pages_told, listed("Ada, Bo, Cy", OF_TWO, LAST.replace('"more": false', '"pages": 2'))),
     (pages_told, listed("Ada, Bo", OF_TWO, at="/books/7?all=1")),
     (pages_told, listed("Ada, Bo; there are more", FIRST)),
+    (pages_told, linked("Ada, Cy")),
     (pages_told, listed("Ada, Bo", FIRST, FIRST)),
     (pages_told, listed("Ada, Bo, Cy", FIRST.replace("true", "2"), '{"boats": ["Cy"]}')),
     (pages_told, listed("Ada, Bo", FIRST.replace("true", "false"))),
