@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, cycle, islice, product, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
@@ -30,6 +30,7 @@ from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.scenario.services import Route, failing, with_fault
 from simloop.virtual.clock.instants import SECOND_NS
 from simloop.world import faults
+from simloop.world.faults import Keys
 from simloop.world.program_scripts import FILES
 
 _DATA: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
@@ -97,14 +98,18 @@ class WorldDraft:
         return self.base.model_copy(update={**self.keys, "model": replies})
 
 
+Act: TypeAlias = Callable[[WorldDraft, int], object]
+"""Brings a disturbance into a world, at a place of its course."""
+
+
 class Circumstance(NamedTuple):
-    """One disturbance: `act` brings it into a world at a place of its course.
+    """One disturbance.
 
     `is_breach`: only a provider that breaks its contract causes it. `stalls`: nothing ends a reply.
     """
 
     name: str
-    act: Callable[[WorldDraft, int], object]
+    act: Act
     is_breach: bool = False
     stalls: bool = False
 
@@ -168,12 +173,12 @@ def _failures(abilities: Abilities) -> Iterator[Circumstance]:
             yield Circumstance(f"http {status} {body.keys}", _inserted(keys), is_breach)
 
 
-def _repeated(reply: Reply) -> Callable[[WorldDraft, int], None]:
+def _repeated(reply: Reply) -> Act:
     """Fail behind a reply, and say it again: an agent may begin its conversation anew."""
     return lambda draft, place: draft.insert(max(place, 1), reply, draft.reply(max(place - 1, 0)))
 
 
-def _inserted(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+def _inserted(keys: Keys) -> Act:
     reply = Reply(**keys)
     return lambda draft, place: draft.insert(place, reply)
 
@@ -196,9 +201,7 @@ def _cuts(abilities: Abilities, offer: Offer | None = None) -> Iterator[Circumst
 _AMID_ANSWERS = ("finish length", "lost mid output", "error part overloaded_error")
 
 
-def _broken(
-    fault: faults.ReplyFault, say: str = "Some words", *, is_last: bool = False
-) -> Callable[[WorldDraft, int], None]:
+def _broken(fault: faults.ReplyFault, say: str = "Some words", *, is_last: bool = False) -> Act:
     """Insert a reply that breaks; the model makes it whole when it is asked again."""
     broken = reply_of_fault(fault)
     update = {key: getattr(broken, key) for key in fault.keys}
@@ -216,7 +219,7 @@ def _broken(
     return act
 
 
-def _changed(**update: Any) -> Callable[[WorldDraft, int], None]:
+def _changed(**update: Any) -> Act:
 
     def act(draft: WorldDraft, place: int) -> None:
         at = draft.at(place)
@@ -248,7 +251,7 @@ def _answers(offer: Offer) -> Iterator[Circumstance]:
                 yield Circumstance(name, act, is_breach=asked.is_strict)
 
 
-def _answered(asked: AskedObject, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+def _answered(asked: AskedObject, keys: Keys) -> Act:
     return lambda draft, _: draft.answer(asked, **keys)
 
 
@@ -309,7 +312,7 @@ def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circu
                 yield each._replace(name=f"{each.name}, later", act=_behind(place, each))
 
 
-def _behind(least: int, each: Circumstance) -> Callable[[WorldDraft, int], object]:
+def _behind(least: int, each: Circumstance) -> Act:
     return lambda draft, place: each.act(draft, max(place, least))
 
 
@@ -355,7 +358,7 @@ def _repeat(reply: Reply, times: int) -> Reply:
     return reply.model_copy(update={"times": times})
 
 
-def _begun(replies: Sequence[Reply]) -> Callable[[WorldDraft, int], None]:
+def _begun(replies: Sequence[Reply]) -> Act:
     return lambda draft, _: draft.insert(0, *replies)
 
 
@@ -404,9 +407,7 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         yield Circumstance(f"{name} fails twice", _both(fails, fails))
 
 
-def _tool(
-    base: Scenario, name: str, keys: Mapping[str, Any], calls: Sequence[Mapping[str, int]]
-) -> Callable[[WorldDraft, int], None]:
+def _tool(base: Scenario, name: str, keys: Keys, calls: Sequence[Mapping[str, int]]) -> Act:
     known = base.tools.get(name)
     plain = {} if known is None else {
         key: getattr(known, key) for key in ("description", "parameters", "json_schema")
@@ -432,7 +433,7 @@ def _people(offer: Offer) -> Iterator[Circumstance]:
         yield Circumstance(f"the user types {name}", act)
 
 
-def _answering(name: str, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+def _answering(name: str, keys: Keys) -> Act:
     def act(draft: WorldDraft, place: int) -> None:
         tools = draft.get("tools")
         draft.keys["tools"] = {**tools, name: with_answer(tools[name], keys, place)}
@@ -478,7 +479,7 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     yield Circumstance("a long prompt, and further ones", partial(_steps, steps))
     for times, what in (1, "failures"), (3, "failures"), (_STORM, "overflows"):  # 3 of an SDK
         keys = _STORMS["overflows" if what == "overflows" else "times http 500"]
-        fails = _many(_WHOLE, each_begins=[Reply(**keys, times=times)])
+        fails = _many(_WHOLE, begins=[Reply(**keys, times=times)])
         yield Circumstance(f"many prompts, each with {times} {what} at first", fails)
     slow, stop = {**_WHOLE, "pace": {"first_part": "40s"}}, _stopped(at="20s")
     for what, act in (("a long conversation", _long(slow)), ("many prompts", _many(slow))):
@@ -512,16 +513,16 @@ def _all_again(draft: WorldDraft, _: int) -> None:
     draft.keys["then"] = [*given, Then(say="Do it again.", after="5m"), *given]
 
 
-def _both(*acts: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], object]:
+def _both(*acts: Act) -> Act:
     return lambda draft, place: [each(draft, place) for each in acts]
 
 
-def _first(act: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], object]:
+def _first(act: Act) -> Act:
     """Let a circumstance come before the course, which would count to a limit, too."""
     return lambda draft, _: act(draft, 0)
 
 
-def _stopped(**trigger: Any) -> Callable[[WorldDraft, int], object]:
+def _stopped(**trigger: Any) -> Act:
     return _both(lambda draft, _: draft.keys.update(abort=Trigger(**trigger)), _further)
 
 
@@ -553,7 +554,7 @@ def _steps(times: int, draft: WorldDraft, _: int) -> None:
     draft.keys["then"] = [*_then(draft, FURTHER), _LAST]
 
 
-def _in_second(**keys: Any) -> Callable[[WorldDraft, int], None]:
+def _in_second(**keys: Any) -> Act:
     """Answer at once, answer the second prompt otherwise, and ask a third time."""
 
     def act(draft: WorldDraft, _: int) -> None:
@@ -568,9 +569,7 @@ _FULL = TokenUsage(input=180_000, output=9_000)
 _WHOLE = {"say": "In short."}
 
 
-def _long(
-    keys: Mapping[str, Any], calls: int = 12, broken: Sequence[Mapping[str, Any]] = (),
-) -> Callable[[WorldDraft, int], None]:  # fmt: skip
+def _long(keys: Keys, calls: int = 12, broken: Sequence[Keys] = ()) -> Act:
     """Let all say and call so much that most agents shorten their history, with a summary.
 
     An agent asks for a summary without its tools, and may wait for its user before a call.
@@ -589,9 +588,8 @@ def _long(
 
 
 def _many(
-    keys: Mapping[str, Any], prompts: int = 12, broken: Sequence[Mapping[str, Any]] = (),
-    *, each_begins: Sequence[Reply] = (),
-) -> Callable[[WorldDraft, int], None]:  # fmt: skip
+    keys: Keys, prompts: int = 12, broken: Sequence[Keys] = (), *, begins: Sequence[Reply] = ()
+) -> Act:
     """Prompt so often that an agent that keeps the newest messages drops others, of any kind.
 
     The numbers of calls have no period: it could hide a call that is cut off from its result.
@@ -601,7 +599,7 @@ def _many(
         end = draft.reply(len(draft.replies))
         for number in range(prompts if draft.offer.first else 0):
             calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
-            draft.replies += [*each_begins, *[Reply(call=calls)] * (number.bit_count() % 3), end]
+            draft.replies += [*begins, *[Reply(call=calls)] * (number.bit_count() % 3), end]
         _summed(draft, keys, "Prompt 2.", broken)
         numbers = range(2, prompts + 2)  # no more in a minute than a limit for users allows
         more = [Then(say=f"Prompt {number}.", after="19s") for number in numbers]
@@ -610,9 +608,7 @@ def _many(
     return act
 
 
-def _summed(
-    draft: WorldDraft, keys: Mapping[str, Any], early: str, broken: Sequence[Mapping[str, Any]]
-) -> None:
+def _summed(draft: WorldDraft, keys: Keys, early: str, broken: Sequence[Keys]) -> None:
     """Answer each request for a summary so: an agent asks for it by its purpose, or without tools.
 
     Another model answers so if it gets the text `early`, or fails at all requests.
@@ -633,7 +629,7 @@ def _summed(
         }
 
 
-def _told(phase: str, before_last: int | None = None) -> Callable[[WorldDraft, int], None]:
+def _told(phase: str, before_last: int | None = None) -> Act:
     def act(draft: WorldDraft, _: int) -> None:
         number = len(draft.get("queue")) + 1
         nth = 1 if before_last is None else max(len(draft.replies) + 1 - before_last, 1)
@@ -806,7 +802,7 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
             yield each._replace(name=f"{each.name} for {name}", act=_for_party(name, each))
 
 
-def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], None]:
+def _for_party(name: str, each: Circumstance) -> Act:
     def act(draft: WorldDraft, place: int) -> None:
         known = draft.get("models")
         *course, last = known[name].replies
@@ -818,11 +814,11 @@ def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], Non
     return act
 
 
-def _with_services(name: str, routes: list[Route]) -> Callable[[WorldDraft, int], None]:
+def _with_services(name: str, routes: list[Route]) -> Act:
     return lambda draft, _: draft.keys.update(services={**draft.get("services"), name: routes})
 
 
-def _with_programs(name: str, answers: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+def _with_programs(name: str, answers: Keys) -> Act:
     def others(draft: WorldDraft) -> dict[str, Any]:
         known, program = draft.get("programs").items(), name.split(maxsplit=1)[0]
         gone = {
@@ -833,9 +829,7 @@ def _with_programs(name: str, answers: Mapping[str, Any]) -> Callable[[WorldDraf
     return lambda draft, _: draft.keys.update(programs={**others(draft), **answers})
 
 
-def _disturbed(
-    key: str, name: str, fault: Any, change: Callable[..., Any], times: int
-) -> Callable[[WorldDraft, int], None]:
+def _disturbed(key: str, name: str, fault: Any, change: Callable[..., Any], times: int) -> Act:
     def act(draft: WorldDraft, _: int) -> None:
         known = draft.get(key)
         if name in known:  # it may be a program that is not there
