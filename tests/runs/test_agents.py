@@ -482,6 +482,34 @@ def test_an_exception_is_the_failure_of_the_prompt() -> None:
         assert says in result.text + result.message
 
 
+@pytest.mark.parametrize(
+    ("patience_s", "timeout", "expected"),
+    [
+        (3, None, ("broken off", 3)),
+        (30, "2s", ("Error: timed out after 2000 ms", 2)),
+        (30, None, ("done", 10)),
+    ],
+)
+def test_a_tool_on_an_event_loop_of_a_thread_is_broken_off_in_time(
+    patience_s: int, timeout: str | None, expected: tuple[str, int]
+) -> None:
+    async def asks(world: World) -> str:
+        reply = await world.model.reply([], tools=world.tools.specs)
+        try:
+            async with asyncio.timeout(patience_s):
+                return (await world.tools.run(reply.message.calls[0])).text
+        except TimeoutError:
+            return "broken off"
+
+    def agent(prompt: str, world: World) -> str:
+        return asyncio.run(asks(world))
+
+    tools = {"work": ScriptedTool(takes="10s", returns="done", timeout=timeout)}
+    changes: dict[str, Any] = {"tools": tools, "model": SLOW.model[:1]}
+    result = run(SLOW.model_copy(update=changes), loop=agent)
+    assert (result.text, result.elapsed_ns / NS) == expected
+
+
 def test_threads_that_an_agent_leaves_behind_are_in_its_trace() -> None:
     def leaves(prompt: str) -> str:
         threading.Thread(target=time.sleep, args=(60,)).start()

@@ -44,7 +44,8 @@ class Timeout(Struct, eq=False):
     _outer: "Timeout | None" = None
 
     def __post_init__(self) -> None:
-        self.task = asyncio.current_task(self._loop)
+        # The second is a task in a loop of the program's own, inside of this one.
+        self.task = asyncio.current_task(self._loop) or asyncio.current_task()
         outer: Timeout | None = self._loop.innermost.get(self.task)
         if outer is not None:
             self.when_ns = min(self.when_ns, outer.when_ns)
@@ -88,7 +89,10 @@ class Timeout(Struct, eq=False):
         if innermost.get(self.task) is not self or self.cancels >= most:
             return
         self.cancels += 1
-        self.task.cancel()
+        if (own := self.task.get_loop()) is self._loop:
+            self.task.cancel()
+        else:  # it sleeps, and is to be woken
+            own.call_soon_threadsafe(self.task.cancel)
         if not self.broken:  # code that does not look at an abort goes on as it likes
             self._arm(self._loop.now_ns + GRACE_NS)
 
