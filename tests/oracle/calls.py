@@ -240,17 +240,21 @@ def terminate_signal_matches_results(subject: Subject) -> Watch:
     begins=[StopRequested],
 )
 def no_call_starts_after_abort(subject: Subject) -> Watch:
-    """The abort cancels the running tools; the calls after them do not begin."""
-    if not subject.course.settings.abort_is_flag:
-        return ""
+    """The abort cancels the running tools; the calls after them do not begin.
+
+    Where an abort is no flag, a tool may begin at the moment of it, but not behind one that ends.
+    """
+    is_flag, aborted_ns = subject.course.settings.abort_is_flag, -1
     aborted, begun = False, 0
     while True:
         entry = yield
         kind = type(entry)
         if kind is StopRequested:
-            aborted = aborted or entry.cause is StopCause.ABORT
+            aborted, aborted_ns = aborted or entry.cause is StopCause.ABORT, entry.at_ns
         elif kind is Prompt or kind is Request:
             begun, aborted = 0, aborted and kind is Request
+        elif not is_flag and (kind is CallBegun or entry.at_ns == aborted_ns):
+            continue
         elif aborted and (begun or kind is ToolStarted):
             what = "tool" if kind is ToolStarted else "next one"
             return f"call {entry.call_id!r}: the {what} begins after an abort"

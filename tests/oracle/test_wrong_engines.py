@@ -190,6 +190,13 @@ def with_a_tool_after_the_stop(record: list[Any]) -> list[Any]:
     return [*record[: at + 1], *begun, *record[at + 1 :]]
 
 
+def with_a_tool_behind_one_that_ends(record: list[Any]) -> list[Any]:
+    """Start a tool where another ends after the stop, which is no flag."""
+    at = next(at for at, each in enumerate(record) if type(each) is ToolResult)
+    begun = ToolStarted(0, record[at].at_ns, "call-2", "look", "{}")
+    return [*record[: at + 1], begun, *record[at + 1 :]]
+
+
 OF_CALLS = [
     ("arguments-match-schema", changed(ToolStarted, arguments='{"sum":"much"}'),
      scenario(PAID, DONE, tools=PAY)),
@@ -203,6 +210,8 @@ OF_CALLS = [
      scenario({"call": [{"done": {}}, {"done": {}}]}, DONE, tools=ENDS, loop="pi@0.87.1")),
     ("no-call-starts-after-abort", with_a_tool_after_the_stop,
      scenario({"call": [{"look": {}}] * 2}, abort={"at": "1s"}, tools=SLOW, loop="pi@0.87.1")),
+    ("no-call-starts-after-abort", with_a_tool_behind_one_that_ends,
+     scenario({"call": [{"look": {}}] * 2}, abort={"at": "1s"}, tools=SLOW, loop="opencode")),
     ("call-ids-not-empty", changed(ToolStarted, call_id=""), scenario(PAID, DONE, tools=PAY)),
 ]  # fmt: skip
 
