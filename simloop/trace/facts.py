@@ -211,14 +211,14 @@ class Facts:
     def _callers(self, request: Request) -> int:
         """Return how many calls have an argument with which a request begins: agents are tools.
 
-        An agent has a system prompt of its own, so the calls are in another conversation.
+        An agent has a system prompt or tools of its own: the calls are in another conversation.
         """
         if len(request.messages) != 1:
             return 0
         text, found = request.messages[0].text, 0
         for reply in self.replies.values():
-            asked = self.sent.get(reply.number)
-            if asked is not None and asked.system_prompt != request.system_prompt:
+            asked, own = self.sent.get(reply.number), (request.system_prompt, request.tools)
+            if asked is not None and (asked.system_prompt, asked.tools) != own:
                 given = (values.json_value(call.arguments) for call in reply.calls)
                 texts = ([*each.values()] for each in given if isinstance(each, dict))
                 found += sum(any(one and str(one) in text for one in each) for each in texts)

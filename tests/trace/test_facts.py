@@ -185,6 +185,12 @@ BEFORE: dict[str, tuple[list[Asked | None], list[int]]] = {
          ))), *[Asked("b", [R], ONE)] * 3],
         [0, 0, 0, 3],
     ),
+    "two calls of one, with the same words and no prompt of its own": (
+        [offers([Q], AssistantMessage("", tuple(
+            ToolCall(each, "look", '{"at": "R"}') for each in ("c1", "c2")
+         ))), *[Asked("a", [R], ONE)] * 3],
+        [0, 0, 0, 3],
+    ),
     "two calls of one, each with work of its own": (
         [offers([Q], AssistantMessage("", tuple(
             ToolCall(each, "look", '{"at": "R"}') for each in ("c1", "c2")

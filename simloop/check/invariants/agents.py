@@ -41,6 +41,7 @@ _SPENDING = (
 _REFUSED = 400  # the status of a service
 _ALIKE, _AGAIN = 3, 2  # runs in a row; replies that call a tool, which may be given up then
 _PASSING = frozenset({500, 503, "connection", "overloaded_error"})  # statuses and codes
+_USUAL = ExponentialBackoff()  # knows the failures that the words beside a status make hopeless
 _DONE = ("name", "text", "status", "failure", "body", "exit")  # what tools, services, programs did
 
 
@@ -182,7 +183,7 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
         return ""
     waited = entry.at_ns - reply.at_ns
     asked = retry_after_ns(fault, _agent_ns(subject, reply.at_ns))
-    if asked is not None and asked > MINUTE_NS and not _SOON_MS * NS_PER_MS < waited < asked:
+    if asked and asked > MINUTE_NS and not _SOON_MS * NS_PER_MS < waited < min(asked, _HOUR_NS):
         return ""
     failed = f"request {reply.number} failed and"
     if asked is not None and waited + _CLOCK_NS < asked:
@@ -323,9 +324,10 @@ class _Spent:
         if unsure and reply.is_closed:
             self.overflows += 1
             unsure = self.overflows <= self.limits.max_compaction_attempts
-        is_cut = reply.finish not in (None, *WHOLE)  # and may be asked for again
-        self.cut += is_cut
-        self.unsure += unsure or is_cut or (is_useless(reply) and not failed)
+        is_cut = reply.finish not in (None, *WHOLE)
+        may_fail = is_cut or (is_useless(reply) and not failed)  # and may be asked for again
+        self.cut += may_fail
+        self.unsure += unsure or may_fail
         self.errors += failed and not unsure
 
     @property
@@ -368,13 +370,15 @@ def _spent(subject: Subject, entry: Any) -> _Spent:
 def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
     """Each reply counts as a step, and each failed or useless reply also as an error.
 
-    For the end of what is under way, an agent has some seconds beyond its deadline.
+    For the end of what is under way, an agent has some seconds beyond its deadline. It cannot keep
+    one that a tool outlives, which returns all the same when it is cancelled.
     """
+    tools = () if subject.scenario is None else subject.scenario.tools.values()
     spent, prompt = _spent(subject, entry), subject.facts.prompt
     if type(entry) is not entries.Request or prompt is None:
         return ""
     took_ns, most_ms = entry.at_ns - prompt.at_ns, spent.limits.max_wall_clock_ms or inf
-    if took_ns / NS_PER_MS > most_ms + _SOON_MS:
+    if took_ns / NS_PER_MS > most_ms + _SOON_MS and not any(each.outlives_cancel for each in tools):
         declares = f"the agent declares max_wall_clock={clock(round(most_ms * NS_PER_MS))}"
         return f"request {entry.number} is sent {clock(took_ns)} after the prompt; {declares}"
     if entry.purpose != "main" or not spent.limit:
@@ -489,15 +493,16 @@ def _can_be_retried(
     reply: ReceivedReply, policy: RetryPolicy | None, limits: Limits | DeclaredLimits,
     *, is_of_anthropic: bool,
 ) -> bool:  # fmt: skip
-    fault = reply.fault
-    asked_ns = 0 if fault is None else retry_after_ns(fault, EPOCH_NS + reply.at_ns)
-    # Nobody waits a minute for an answer, or for a time that cannot be read.
-    is_unread = fault is not None and asked_ns is None and fault.header("retry-after") is not None
-    if fault is None or is_unread or (asked_ns or 0) > MINUTE_NS:
+    if (fault := reply.fault) is None:
+        return False
+    asked_ns, asked = retry_after_ns(fault, EPOCH_NS + reply.at_ns), fault.header("retry-after")
+    # Nobody waits a minute for an answer, or for a time that is neither seconds nor a date.
+    if (asked is not None and (asked_ns is None or "." in asked)) or (asked_ns or 0) > MINUTE_NS:
         return False
     if policy is None:
         words = {fault.status, fault.code} - (set() if is_of_anthropic else {"overloaded_error"})
-        return limits.max_error_count < inf and not _PASSING.isdisjoint(words)
+        may_pass = _USUAL.retryable(_USUAL.classify(fault)) and not _PASSING.isdisjoint(words)
+        return limits.max_error_count < inf and may_pass
     if fault.status in _HOPELESS:  # whatever its words are
         return False
     return policy.retryable(policy.classify(fault))

@@ -344,8 +344,7 @@ class _Memory:
         reply = facts.replies.get(before.number)
         size = max(len(before.messages), len(reply.calls) if reply else 0)
         is_long = size > _MOST or _is_long(facts, before, request)
-        own = {UserMessage(text) for text in _of_user(request.messages[-1:])}
-        old = {*before.messages} - own
+        old = {*before.messages} - {*map(UserMessage, _of_user(request.messages[-1:]))}
         if facts.previous is not None or is_long or not old:
             return ""
         if before.output is not None and reply and reply.text.strip() not in self.text:
@@ -412,13 +411,13 @@ def _lost_prompt(before: SentRequest, request: SentRequest, prompts: Collection[
 
 def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     """Return whether an agent may shorten its conversation, or has asked for a summary of it."""
-    asides = facts.asides.intersection(range(before.number, request.number))
+    summaries = {number for number, each in facts.sent.items() if each.purpose != "main"}
+    asides = (facts.asides | summaries).intersection(range(before.number, request.number))
     without = facts.lacks_tools(request) or facts.lacks_tools(before)
     said = [each.text for each in (*before.messages, *request.messages[-1:])]
     said += [call.arguments for each in before.messages for call in calls_of(each)]
     said += [facts.replies[before.number].text] if before.number in facts.replies else []
-    chars = sum(map(len, said))
-    return chars > _SHORT_CHARS or without or bool(asides)
+    return sum(map(len, said)) > _SHORT_CHARS or without or bool(asides)
 
 
 @of_agents(
@@ -451,8 +450,7 @@ def continued_answers_are_whole(subject: Subject) -> Watch:
 
 def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:
     """Return whether a request to stop ends a run at once. In some designs an abort is a flag."""
-    settings = subject.settings
-    is_flag = settings is not None and settings.abort_is_flag
+    is_flag = subject.settings is not None and subject.settings.abort_is_flag
     return stop.cause is not StopCause.ABORT or not is_flag
 
 

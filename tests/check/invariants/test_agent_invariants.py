@@ -8,7 +8,7 @@ from incases import in_cases
 from msgspec import Raw, structs
 from recording import Recording, returned, said
 
-from simloop import ExponentialBackoff, Limits
+from simloop import ExponentialBackoff, Limits, Scenario
 from simloop.check.invariants.agents import (
     agent_backoff_matches_policy,
     agent_respects_its_limits,
@@ -164,6 +164,8 @@ BAD: list[tuple[Invariant, Recording, str]] = [
      "request 2 is sent 1.4 hours after request 1 failed and asked for 5000 ms"),
     (retry_after_respected, asked().failed(503).after(3_601).request([GO]),
      "1.0 hours after request 1 failed and asked for no wait"),
+    (retry_after_respected, asked().failed(429, retry_after="9000").after(3_599).request([GO]),
+     "3.599e+06 ms after request 1 failed and asked for 9e+06 ms"),
     (repeated_retries_wait, failing(3, 0),
      "is retry 3 in a row without a wait, after request 3 failed"),
     (no_retry_of_permanent_failure, asked().failed(401).after(9).request([GO]), "(status 401)"),
@@ -267,6 +269,11 @@ def test_a_limit_that_an_agent_does_not_set_is_not_declared(
 def test_an_agent_need_not_know_the_header_of_some_providers(waits_s: float, finds: int) -> None:
     run = asked().failed(429, retry_after="5", retry_after_ms="4500").after(waits_s).request([GO])
     assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
+
+
+def test_an_agent_may_wait_an_hour_at_most() -> None:
+    run = asked().failed(429, retry_after="9000").after(3_600).request([GO])
+    assert run.found(retry_after_respected) == []
 
 
 @pytest.mark.parametrize(("after_s", "finds"), [(100, 0), (101, 1)])
@@ -620,6 +627,23 @@ def test_a_connection_that_is_lost_can_be_retried_and_so_can_an_overload_of_anth
     assert len(run.found(agent_uses_its_limits, subject)) == finds
 
 
+@pytest.mark.parametrize(
+    ("retry_after", "code", "finds"),
+    [
+        (None, "", 1), (None, "context_length_exceeded", 0),
+        ("2", "", 1), ("0.25", "", 0), ("61", "", 0), ("soon", "", 0),
+    ],
+)  # fmt: skip
+def test_a_code_and_an_odd_wait_may_end_a_run(
+    retry_after: str | None, code: str, finds: int
+) -> None:
+    headers = () if retry_after is None else (("retry-after", retry_after),)
+    fault = Fault("It is busy.", status=503, code=code, headers=headers)
+    run = asked().add(Error, 1, fault).ended(FAILED)
+    subject = Subject(limits=Limits(max_steps=9, max_error_count=3))
+    assert len(run.found(agent_uses_its_limits, subject)) == finds
+
+
 @pytest.mark.parametrize(("calls", "finds"), [(["a"], 0), ([], 1)])
 def test_a_reply_that_is_asked_for_again_may_count_as_an_error(
     calls: list[str], finds: int
@@ -672,6 +696,29 @@ def test_a_reply_that_is_cut_off_counts_as_a_step_or_as_an_error(
     for _ in range(cuts):
         run.text("Some").finish(FinishReason.LENGTH).request([GO])
     assert len(run.found(agent_respects_its_limits, Subject(limits=limits))) == finds
+
+
+@pytest.mark.parametrize(("blanks", "finds"), [(1, 0), (3, 0), (4, 1)])
+def test_a_blank_reply_before_a_message_counts_as_a_step_or_as_an_error(
+    blanks: int, finds: int
+) -> None:
+    run, sent = asked(), [GO]
+    for _ in range(blanks):
+        sent = [*sent, UserMessage("Well?")]
+        run.text(" ").finish().request(sent)
+    limits = Limits(max_steps=blanks, max_error_count=4)
+    assert len(run.found(agent_respects_its_limits, Subject(limits=limits))) == finds
+
+
+@pytest.mark.parametrize(("outlives", "finds"), [({}, 1), ({"outlives_cancel": "1ms"}, 0)])
+def test_a_tool_that_outlives_its_end_outlives_a_deadline(
+    outlives: dict[str, str], finds: int
+) -> None:
+    given = {"prompt": "Go.", "model": [{"say": "Hi."}], "tools": {"look": outlives}}
+    run = asked().replied("", "a").after(101).request([*ASKED, returned("a")])
+    limits = Limits(max_wall_clock_ms=90_000).declared
+    subject = Subject(limits=limits, scenario=Scenario.model_validate(given))
+    assert len(run.found(agent_respects_its_limits, subject)) == finds
 
 
 def test_the_failures_of_a_summary_need_not_count() -> None:

@@ -91,6 +91,15 @@ def long_prompt(*kept: Message) -> Recording:
     return run.request([*kept, LAST]).replied("Yes.").ended()
 
 
+def test_a_summary_may_stand_for_a_conversation() -> None:
+    for sums_up, finds in (False, 1), (True, 0):
+        run = answered().request([GO, YES, NEXT]).failed().ended(Outcome.FAILED).prompt("Last.")
+        if sums_up:
+            run.request([GO, YES, UserMessage("Sum up.")], purpose="summary").replied("Short.")
+        run.request([LAST]).replied("Yes.").ended()
+        assert len(run.found(conversation_kept_between_prompts)) == finds
+
+
 def test_a_long_prompt_is_not_forgotten_as_a_whole() -> None:
     (found,) = long_prompt().found(conversation_kept_between_prompts, Subject(is_instance=True))
     assert "request 13 goes on" in found or "has nothing of the conversation" in found
