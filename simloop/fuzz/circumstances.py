@@ -161,7 +161,7 @@ def _failures(abilities: Abilities) -> Iterator[Circumstance]:
         for wait in faults.WAITS[1:]:
             act = _inserted({"http": {"status": status, **wait}})
             is_soon, name = "2026" in str(wait), f"http {status} {wait}"  # the date is over soon
-            is_breach = is_by_sdk and ("GMT" in name or "soon" in name)
+            is_breach = is_by_sdk and faults.NO_SECONDS.search(name) is not None
             yield Circumstance(name, _first(act) if is_soon else act, is_breach)
     waits = _inserted({"http": {"status": 429, "retry_after": "45s"}})
     yield Circumstance("a wait, then nothing", _both(_inserted({"finish": "stop"}), waits))
@@ -695,8 +695,7 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         for words, status in ("refuses changes", 422), ("has others", 409), ("knows nothing", 404):
             refusal = {"status": status, "times": 1}
             refused = [Route.model_validate({each: f"/{REST}", **refusal}) for each in _CHANGING]
-            answers = _with_services(name, [*refused, *late])
-            again = _both(_alone, answers, _all_again)
+            again = _both(_alone, _with_services(name, [*refused, *late]), _all_again)
             yield Circumstance(f"{name} {words}, is late, and all is done again", again)
     if base.services:
         yield Circumstance("all is done again, with services", _all_again)
@@ -750,10 +749,11 @@ def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
                 )
         if key := next((each for each in PAGED + PAGES if repr(said.get(each, 0)) in _ENDS), ""):
             others = json_value(_IDS.sub(r'"other \1"', json.dumps(said)))
-            more = {**others, key: {0: True, 1: 2}.get(said[key], "2")}
-            once = route.model_copy(update={"json": more, "times": 1})
-            two = _both(_alone, _with_services(name, [*routes[:place], once, *routes[place:]]))
-            yield Circumstance(f"route {place} of {name} has two pages", two)
+            link = f"{name}{route.get}{'&' if '?' in str(route.get) else '?'}page=2"
+            for mark in {0: (True,), 1: (2,)}.get(said[key]) or ("2", link):
+                once = route.model_copy(update={"json": {**others, key: mark}, "times": 1})
+                two = _both(_alone, _with_services(name, [*routes[:place], once, *routes[place:]]))
+                yield Circumstance(f"route {place} of {name} has two pages, {mark}", two)
 
 
 def _first_answer(route: Route) -> Route:
@@ -776,7 +776,7 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
                 act = _both(_alone, _with_programs(name, {name: answers}))
                 yield Circumstance(f"{name} {words}", act)
                 if "takes" in keys:
-                    stopped = _both(act, _stopped(at="5s"))
+                    stopped = _both(act, _a_minute_later, _stopped(at="5s"))
                     yield Circumstance(f"{name} {words}, and is stopped", stopped)
     twice = partial(_twice, _changed_texts)
     for key, phase in (("services", "service-request"), ("programs", "program-started")):

@@ -11,6 +11,7 @@ from simloop.kernel.machine import Feature
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.trace.kinds import ENGINE_TRIGGERS
+from simloop.world.faults import NO_SECONDS, WAITS
 
 FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm",
             "ids", "long")  # fmt: skip
@@ -30,7 +31,7 @@ _NAMES = "calls", "useless", "broken", "openai"  # what Anthropic refuses, or ne
 _CALLS, _USELESS, _BROKEN, _OPENAI = map(alphabet.GROUPS.__getitem__, _NAMES)
 _TROUBLE = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.weight > 1)
 _REAL_TROUBLE = tuple(n for n in _TROUBLE if not alphabet.ENDS[n].is_breach)
-_DATES = tuple(n for n, wait in enumerate(alphabet.AXES["wait"]) if "GMT" in str(wait))
+_NO_SECONDS = [n for n, wait in enumerate(WAITS) if NO_SECONDS.search(str(wait))]
 _OF_OPENAI = tuple(n for n, body in enumerate(alphabet.AXES["body"]) if body.is_of_openai)
 _BREACHES = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.is_breach)
 _OF_BREACHES = frozenset({"usage", "steps", "ids"})
@@ -110,7 +111,7 @@ def _weights(
     if abilities.has_engine:
         summaries = () if Feature.COMPACTION in lacks else draw(len(alphabet.SUMMARIES))
     axes = {name: [*draw(len(variants))] for name, variants in alphabet.AXES.items()}
-    for place in _DATES if abilities.bounds_streams and not abilities.breaches else ():
+    for place in _NO_SECONDS if abilities.bounds_streams and not abilities.breaches else ():
         axes["wait"][place] = 0
     for place in () if abilities.asks_openai else _OF_OPENAI:
         axes["body"][place] = 0

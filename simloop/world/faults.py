@@ -4,6 +4,7 @@ A fault is the keys of a reply in a script, so whatever plays a reply plays each
 `faults.json` has the faults, and the statuses, words, headers and bodies of failed calls.
 """
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -105,6 +106,7 @@ STATUSES = _DATA.statuses
 """The statuses of failed calls."""
 WAITS = _DATA.waits
 """The keys of `http` by which a failed call requests a wait; a simulation begins with 2026."""
+NO_SECONDS = re.compile(r"GMT|soon|\dms'")  # in those that are no whole numbers of seconds
 BODIES = tuple(replace(each, statuses=each.statuses or STATUSES) for each in _DATA.bodies)
 """The bodies of a failed call: overflows in the words of providers, and similar words."""
 

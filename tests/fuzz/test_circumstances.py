@@ -35,7 +35,7 @@ from simloop.runs.plan import Plan
 from simloop.scenario.conversation import calls_of
 from simloop.scenario.schema import Trigger
 from simloop.scenario.writing import scenario_text
-from simloop.world.faults import BODIES, STATUSES, WAITS
+from simloop.world.faults import BODIES, NO_SECONDS, STATUSES, WAITS
 
 WITH_TOOLS = Scenario(prompt="Go.", tools={"look": {"returns": "seen"}, "install": {}})
 AROUND = Scenario(
@@ -90,7 +90,7 @@ PARTIES: dict[str, tuple[str, list[str]]] = {
     "the model": ("both", [
         *(f"http {status}" for status in STATUSES), "16 times http 500", "16 times http 429",
         *(f"http {status} {wait}" for status in (429, 503) for wait in WAITS[1:]
-          if "GMT" not in str(wait) and "soon" not in str(wait)), "16 times http 503",
+          if not NO_SECONDS.search(str(wait))), "16 times http 503",
         "16 lost connections", "lost mid output in a text", "finish length in a call", "overflow",
         "pace {'first_part': '170s'}", "malformed arguments", "9 pieces", "two calls",
         "unknown tool", "a wait, then nothing",
@@ -186,22 +186,34 @@ def test_an_agent_with_two_tools_has_more_than_200_small_worlds() -> None:
     assert len(search._course.small) > 200
 
 
+def test_a_program_that_a_stop_has_left_may_end_before_the_next_prompt() -> None:
+    offer = offered(OverHttp, AROUND)
+    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
+    made = world(found["git takes an hour, and is stopped"], AROUND, offer)
+    assert made.abort == Trigger(at="5s")
+    assert {each.after for each in made.then if isinstance(each, Then)} == {60 * 10**9}
+
+
 def test_a_list_has_a_second_page() -> None:
     name, plain = "https://orders.example", {"orders": [{"id": "A-17", "at": "2026-05-04"}]}
     ends_of: list[tuple[dict[str, Any], object]]
-    ends_of = [({"more": False}, True), ({"next": None}, "2"), ({"pages": 1}, 2)]
+    ends_of = [({"more": False}, True), ({"next": None}, "2"), ({"pages": 1}, 2),
+               ({"next": None}, f"{name}/orders?page=2"),
+               ({"next": ""}, f"{name}/orders?of={{name}}&page=2")]  # fmt: skip
     for ends, goes_on in ends_of:
-        routes = [Route(get="/orders", json=plain | ends)]
+        path = "/orders?of={name}" if "{name}" in str(goes_on) else "/orders"
+        routes = [Route(get=path, json=plain | ends)]
         base = AROUND.model_copy(update={"services": {name: routes}})
         found = {each.name: each for each in of(OverHttp, base, offered(OverHttp, AROUND))}
-        made = world(found[f"route 0 of {name} has two pages"], base, offered(OverHttp, AROUND))
+        two = found[f"route 0 of {name} has two pages, {goes_on}"]
+        made = world(two, base, offered(OverHttp, AROUND))
         first, last = made.services[name]
         other = {"orders": [{"id": "other A-17", "at": "2026-05-04"}], next(iter(ends)): goes_on}
         assert (first.json, first.times, last) == (other, 1, routes[0])
     for more in {"more": True}, {"pages": 3}, {"ends": 1}:
         base = AROUND.model_copy(update={"services": {name: [Route(get="/o", json=plain | more)]}})
         names = [each.name for each in of(OverHttp, base, offered(OverHttp, AROUND))]
-        assert f"route 0 of {name} has two pages" not in names
+        assert not [each for each in names if "has two pages" in each]
 
 
 def test_a_job_fails() -> None:

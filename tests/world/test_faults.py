@@ -12,8 +12,17 @@ from simloop.scenario.replies import parts_of_fault, reply_of_fault
 from simloop.scenario.writing import content
 from simloop.trace.entries import Error
 from simloop.world.chance import SITES, USUAL_SITES, ChanceFaults
-from simloop.world.faults import FAULTS, ReplyFault, Stage
+from simloop.world.faults import FAULTS, NO_SECONDS, WAITS, ReplyFault, Stage
 from simloop_tui.runs import FAULTS_OF_MENU
+
+
+def test_some_waits_are_no_whole_numbers_of_seconds() -> None:
+    odd = [str(wait) for wait in WAITS if NO_SECONDS.search(str(wait))]
+    assert [one for one in odd if "GMT" not in one and "soon" not in one] == [
+        "{'retry_after': '250ms'}"
+    ]
+    assert len(odd) == 5
+
 
 every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 
