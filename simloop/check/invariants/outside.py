@@ -109,8 +109,9 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             known = [each for each in alike if each.service == entry.service]
             tries = {_made(each, given)[1] for each in known}
             tries |= {0} if len(known) < len(alike) else set()  # no other service knows the key
-            calls = Counter(call.name for call in asked)
-            if key not in tries and len(tries) >= max(calls.values(), default=1):
+            is_one = tools.asked_for(subject, entry)  # else each of several may be for it
+            calls = 1 if is_one else max(Counter(call.name for call in asked).values(), default=1)
+            if key not in tries and len(tries) >= calls:
                 made = f"{entry.method} {entry.service}{entry.path}"
                 return f"{made} is sent again as request {entry.number} to a service"
 
@@ -350,8 +351,7 @@ def changes_committed(subject: Subject) -> Watch:
             if entry.what == "transaction" and subject.facts.stop is None:
                 return f"{entry.name} of a database are left without a commit at {entry.place}"
         elif type(entry) is not ToolResult:
-            is_refused = getattr(entry, "status", 0) in _REFUSALS  # no service, no status
-            most = inf if type(entry) is Request else int(is_refused)
+            most = inf if type(entry) is Request else int(getattr(entry, "status", 0) in _REFUSALS)
         elif len(entry.kept.split("; ")) <= most and _is_refused(entry):
             what = f"the tool {entry.name!r} of call {entry.call_id!r}"
             return f"{what} returns {entry.text!r:.60}, and keeps {entry.kept!r:.120}"
@@ -360,6 +360,7 @@ def changes_committed(subject: Subject) -> Watch:
 def _is_refused(entry: ToolResult) -> bool:
     is_noted = not entry.kept or PATTERNS["kept on failure"].search(entry.kept)
     text = entry.text.replace("CHECK constraint", "")  # words of SQLite
+    text = text.replace("already", "") if PATTERNS["denied"].search(text) else text  # "Not lent: "
     is_part = PATTERNS["partly"].search(text) or tells(text, "doubts")
     return bool(PATTERNS["refused"].search(entry.text) and not is_noted and not is_part)
 
@@ -481,9 +482,12 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
     """The call is answered by then, even where the tool goes on; it may take a moment to end.
 
     A tool that is broken off leaves no end; it has ended when a later one starts. A function in the
-    only thread of an agent cannot be broken off.
+    only thread of an agent cannot be broken off. Where tools work outside, the agent may break that
+    work off, and simloop slows each tool of its own besides.
     """
-    most_ns = subject.tool_timeout or 0
+    most_ns, given = subject.tool_timeout or 0, subject.scenario
+    works_outside = given is not None and (given.services or given.programs)
+    slowed = given.tools if given is not None and works_outside else {}
     can_break_off = not subject.source or _BREAKS_OFF.search(subject.source)
     running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
     started_ns: list[int] = []
@@ -516,6 +520,9 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
             if is_early and answer and tells(answer.text, "timeouts"):
                 broken = f"{tools.described(start)} is broken off after {clock(ran_ns)}"
                 return f"{broken} and not {clock(most_ns)}: {answer.text!r:.60}"
+            tool = slowed.get(start.name) if type(start) is ToolStarted and start.own else None
+            if tool is not None and (tool.takes or tool.hangs):
+                continue
             is_whole = is_seen and not getattr(start, "in_thread", False)  # it may go on
             later = [] if is_whole else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
             if (took_ns := min(later, default=entry.at_ns) - start.at_ns) > most_ns + tools.SOON_NS:

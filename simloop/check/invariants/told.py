@@ -135,11 +135,12 @@ def pages_told(subject: Subject) -> Watch:
             for message in subject.results.values() if len(subject.results) == 1 else ():
                 text, is_part = message.text, tells(message.text, "cuts") or "more" in message.text
                 for at, every in pages.items() if not is_part else ():
-                    several = [each for n, each in enumerate(every) if each not in every[:n]]
-                    texts = Counter(one for page in several for one in {*strings(page)} if one[1:])
-                    own = [[one for one in strings(each) if texts[one] == 1] for each in several]
+                    new = [each for n, each in enumerate(every) if each not in every[:n]]
+                    shown = [[page[key] for key in page if key not in PAGED] for page in new]
+                    texts = Counter(one for each in shown for one in {*strings(each)} if one[1:])
+                    own = [[one for one in strings(each) if texts[one] == 1] for each in shown]
                     told = [any(one in text for one in each) for each in own]
-                    goes_on = several == every and _has_next(every, asked.values())
+                    goes_on = new == every and _has_next(every, asked.values())
                     if all(own) and any(told) and (goes_on or not all(told)):
                         return f"request {entry.number} has {text!r:.80}: a page of {at} is missing"
             asked, pages = {}, {}
@@ -292,7 +293,7 @@ def failures_not_remembered(subject: Subject) -> Watch:
             calls = [call for message in subject.facts.added for call in calls_of(message)]
             for call in calls:
                 message, work = subject.results.get(call.id), (call.name, call.arguments)
-                text, until_ns = told.get(work, ("", 0))
+                text, until_ns = told.get(work, (None, 0))
                 if message and is_new and text == message.text and entry.at_ns >= until_ns:
                     again = f"request {entry.number} answers call {call.id!r} with the same failure"
                     return f"{again}, {message.text!r:.80}, and nothing has run"

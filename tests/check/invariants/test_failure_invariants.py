@@ -149,6 +149,13 @@ def probed(text: str = "exit status 3", *, again: bool) -> Recording:
     return run.request([*before, said("", "b"), returned("b", text)])
 
 
+def silent() -> Recording:
+    """A tool that returns nothing; another agent asks before its result is sent."""
+    run = asked().replied("", "a").started("a").result("a", "")
+    run.request([UserMessage("Part.")], system_prompt="Help.").replied("Done.")
+    return run.request([*CALLED, returned("a", "")])
+
+
 def unfit() -> Recording:
     """A tool runs; then two equal calls have arguments that do not fit, and nothing runs."""
     run, before = asked().replied("", "z").started("z").result("z"), [*CALLED[:1], said("", "z")]
@@ -652,6 +659,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failures_not_remembered, probed(again=True)),
     (failures_not_remembered, broken(again=True)),
     (failures_not_remembered, unfit()),
+    (failures_not_remembered, silent()),
     (failures_not_remembered, down("Error: down", again=True)),
     (failures_not_remembered, down("Error: the circuit is open", again=False)),
     (summaries_lose_nothing, folded("Before: A first one. Sum up: Two.")),
@@ -710,6 +718,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (pages_told, listed("Ada, Bo", OF_TWO, at="/books/7?all=1")),
     (pages_told, listed("Ada, Bo; there are more", FIRST)),
     (pages_told, linked("Ada, Cy")),
+    (pages_told, listed("Ada", '{"boats": [], "next": "/boats?page=2"}', '{"boats": ["Ada"]}')),
     (pages_told, listed("Ada, Bo", FIRST, FIRST)),
     (pages_told, listed("Ada, Bo, Cy", FIRST.replace("true", "2"), '{"boats": ["Cy"]}')),
     (pages_told, listed("Ada, Bo", FIRST.replace("true", "false"))),
@@ -950,6 +959,8 @@ TWICE = "UPDATE shelves SET free = free - ?; UPDATE shelves SET free = free + ?"
         ("Error: the shelf is full", "UPDATE shelves", 0, 1),
         ("Error: the shelf is full", TWICE, 0, 1),
         ("Refused: it is lent", "UPDATE shelves", 0, 1),
+        ("Not moved: it is there already", "UPDATE shelves", 0, 1),
+        ("Error: it is there already", "UPDATE shelves", 0, 0),
         ("Moved; it is no longer lent", "UPDATE shelves", 0, 0),
         ("Error: the mail failed, but it is moved", "UPDATE shelves", 0, 0),
         ("Error: wrong PIN", "UPDATE cards SET tries = tries + 1", 0, 0),

@@ -291,6 +291,18 @@ class Sends(Recording):
         return self.add(entries.ServiceReply, number, 0 if end else 200, "", end)
 
 
+def pays_both(*bodies: str) -> Sends:
+    """A run whose two calls of one tool pay each a person; the first payment is lost."""
+    run = Sends()
+    run.prompt().request([GO])
+    for call_id, person in (("a", "Ada"), ("b", "Bo")):
+        run.call(call_id, json.dumps({"to": person}), name="pay")
+    run.finish(FinishReason.TOOL_CALLS)
+    for number, body in enumerate(bodies, 1):
+        run.sends(number, "lost" if number == 1 else "", body=body)
+    return run
+
+
 def sends(*more: str, waits: bool = False) -> Sends:
     """A run whose calls make requests, which may wait for a yes of the user."""
     run = Sends()
@@ -342,6 +354,21 @@ def broken_off(seconds: float, result: str = "Error: it took too long") -> Recor
     return run.request([GO, said("", "a"), returned("a", result)])
 
 
+def within(scenario: dict[str, object]) -> Subject:
+    """A run of a scenario with these keys, by an agent that breaks off its tools after 20 s."""
+    given = {"prompt": "Go.", "model": [{"say": "Hi."}], **scenario}
+    return Subject(tool_timeout=20 * 10**9, scenario=Scenario.model_validate(given))
+
+
+SHOP: dict[str, object] = {"services": {"https://shop.example": [{"get": "/a", "json": {}}]}}
+SLOW = {"takes": "45s"}
+
+
+def slow_itself(*, own: bool = True) -> Recording:
+    run = asked("a").add(entries.ToolStarted, "a", "look", "{}", own=own)
+    return run.after(45).result("a")
+
+
 def of_tests(seconds: float, *, end: bool = True) -> Recording:
     run = asked("a").add(entries.ProgramStarted, 1, ("pytest", "-q")).after(seconds)
     return run.add(entries.ProgramEnded, 1, 0) if end else run.ended()
@@ -379,9 +406,19 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (uncertain_changes_not_repeated,
      sends("b").sends(1, "lost", once="a").sends(2, "lost", once="b").sends(3, once="c"), PAYS,
      "sent again as request 3"),
+    (uncertain_changes_not_repeated, pays_both('{"to": "Ada"}', '{"to": "Ada"}'), PAYS,
+     "sent again as request 2"),
     (tools_broken_off_in_time, asked("a").started("a").after(45).result("a"), BOUND,
      "the tool 'look' of call 'a' with {} takes 45.000s, and the agent declares a tool_timeout of"),
     (tools_broken_off_in_time, asked("a").started("a").after(31).ended(), BOUND, "takes 31.000s"),
+    (tools_broken_off_in_time, slow_itself(), within(SHOP), "the tool 'look' of call 'a' with {}"),
+    (tools_broken_off_in_time, slow_itself(), within({**SHOP, "tools": {"look": {}}}),
+     "takes 45.000s"),
+    (tools_broken_off_in_time, slow_itself(), within({**SHOP, "tools": {"sell": SLOW}}),
+     "takes 45.000s"),
+    (tools_broken_off_in_time, slow_itself(own=False), within({**SHOP, "tools": {"look": SLOW}}),
+     "takes 45.000s"),
+    (tools_broken_off_in_time, slow_itself(), within({"tools": {"look": SLOW}}), "takes 45.000s"),
     (tools_broken_off_in_time,
      asked("a").started("a").after(40).request([GO, said("", "a"), returned("a", "Error: late")]),
      BOUND, "takes 40.000s"),
@@ -429,6 +466,11 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
      sends().sends(1, "lost", method="PUT").sends(2, method="PUT"), PAYS),
     (tools_broken_off_in_time, asks(29), BOUND),
     (tools_broken_off_in_time, broken_off(19.5), BOUND),
+    *((tools_broken_off_in_time, slow_itself(), within({**works, "tools": {"look": each}}))
+      for works in (SHOP, {"programs": {"press": [{"stdout": "Done."}]}})
+      for each in (SLOW, {"hangs": True})),
+    (uncertain_changes_not_repeated, pays_both('{"to": "Ada"}', '{"to": "Bo"}'), PAYS),
+    (uncertain_changes_not_repeated, pays_both("1", "1"), PAYS),
     (tools_broken_off_in_time, broken_off(12, "Error: the other call has failed"), BOUND),
     (tools_broken_off_in_time, asks(99, calls=False), BOUND),
     (changes_made_once, inner("{}", "{}").request([GO, said("", "a"), returned("a")],
