@@ -116,8 +116,7 @@ def given_hooks(name: str) -> Iterator[GivenHook]:
         message = f"the annotation of the first parameter of `{name}` is the input of no point"
         hint = "annotate it with an input such as BeforeToolCall, or not at all"
         raise ScenarioError(message, key="hook", hint=hint)
-    is_stated = _annotation_of(found) is not None
-    yield from (GivenHook(point, hook, is_stated) for point in points)
+    yield from (GivenHook(point, hook, _annotation_of(found) is not None) for point in points)
 
 
 def _points_of(function: Any) -> list[str]:

@@ -436,8 +436,7 @@ def _of_users(
     used = sum(type(entry) is Request and entry.purpose == "main" for entry in record)
     more = used - sum(each.times if isinstance(each.times, int) else 1 for each in course)
     end = [last.model_copy(update={"times": more})] if more > 0 else []
-    again = [Then(say=world.prompt, restart=restart), *world.then]
-    then = [*world.then, *again * (times - 1)]
+    then = [*world.then, *[Then(say=world.prompt, restart=restart), *world.then] * (times - 1)]
     replies = [*rules, *[*course, *end] * (times - 1), *course, last]
     return world.model_copy(update={"model": replies, "then": then})
 

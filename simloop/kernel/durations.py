@@ -38,8 +38,7 @@ def format_duration(nanoseconds: int) -> str:
     """Return the shortest text in one unit of at most seconds: 5s, 5.12s, 120ms, 250us."""
     for unit in ("s", "ms", "us"):
         if nanoseconds >= UNITS_NS[unit]:
-            amount = (Decimal(nanoseconds) / UNITS_NS[unit]).normalize()
-            return f"{amount:f}{unit}"
+            return f"{(Decimal(nanoseconds) / UNITS_NS[unit]).normalize():f}{unit}"
     return f"{nanoseconds}ns" if nanoseconds else "0s"
 
 

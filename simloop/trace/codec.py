@@ -206,8 +206,7 @@ def _read_line(decoder: msgspec.json.Decoder[_L], raw: bytes, path: str, number:
     try:
         return decoder.decode(raw)
     except _UNDECODABLE as error:
-        too_deep = isinstance(error, RecursionError)
-        why = "it is nested too deeply" if too_deep else str(error)
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _unreadable(path, number, why) from error
 
 

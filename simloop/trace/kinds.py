@@ -138,8 +138,7 @@ def _service_reply(entry: entries.ServiceReply) -> Lines:
 
 
 def _placed(what: str, details: str, name: str, place: str) -> Lines:
-    words = f"{details}{f' {name}' if name else ''}{f' at {place}' if place else ''}"
-    return ((what, words),)
+    return ((what, f"{details}{f' {name}' if name else ''}{f' at {place}' if place else ''}"),)
 
 
 def _why_stopped(entry: entries.StopRequested) -> str:
