@@ -95,8 +95,7 @@ def features_on(choices: Choices, features: Mapping[str, Callable[[Choices], T]]
     for number, (feature, draw) in enumerate(features.items()):
         # With these probabilities, as in the urn of Polya, all sizes of the subset are equally
         # probable, and no choice of the size comes first.
-        p = (len(on) + 1) / (number + 2)
-        if (value := choices.maybe(p, draw)) is not None:
+        if (value := choices.maybe((len(on) + 1) / (number + 2), draw)) is not None:
             on[feature] = value
     return on
 

@@ -532,8 +532,7 @@ def _specs_of_world(header: Header) -> dict[str, ToolSpec | None]:
         return known
     scenario = Scenario.model_validate_json(bytes(header.scenario))
     files = {} if scenario.files is None else file_tools(Files({}))
-    tools = {**files, **scripted_tools(scenario)}
-    return {name: tool.spec for name, tool in tools.items()} | known
+    return {name: tool.spec for name, tool in {**files, **scripted_tools(scenario)}.items()} | known
 
 
 def _fitting(spec: ToolSpec | None, text: str) -> dict[str, Any] | None:

@@ -174,7 +174,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
                 asked = request.number if is_there else asked
                 continue
             reply = facts.replies.get(asked)
-            is_first = is_first and (not asked or (is_direct and _is_summed(reply, request)))
+            is_first = is_first and (not asked or (is_direct and is_summed(reply, request)))
             held = is_there or (facts.goes_on and not is_first)
             paused = {call.id for call in facts.paused}
             held = held or (not exact and not paused.isdisjoint(subject.results))
@@ -195,7 +195,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
                         waiting.remove(newest)
 
 
-def _is_summed(reply: ReceivedReply | None, request: SentRequest) -> bool:
+def is_summed(reply: ReceivedReply | None, request: SentRequest) -> bool:
     """Return whether a reply is a part of a message, as a summary is."""
     text = reply.text.strip() if reply else ""
     return text in _words_in(request) and text not in {"", *(one.text for one in request.messages)}
@@ -481,8 +481,7 @@ def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
     # A call that broke off comes last, and on the wire it looks like a whole one.
     end = len(reply.calls) if reply.has_half_call else None
     # LangChain writes calls whose arguments are no JSON behind the others.
-    whole_first = sorted(reply.calls, key=lambda call: json_value(call.arguments) is None)
-    orders = reply.calls, whole_first
+    orders = reply.calls, sorted(reply.calls, key=lambda call: json_value(call.arguments) is None)
     texts = [one.text for one in sent if any(_same(each, one.calls[:end]) for each in orders)]
     if not texts:
         return "has other calls than those of the reply to the one before it"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import UNCERTAIN, is_change
-from simloop.check.invariants.requests import BEHIND, forms
+from simloop.check.invariants.requests import BEHIND, forms, is_summed
 from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
 from simloop.check.invariants.tools import CHANGING, described, what_of
 from simloop.messages import FinishReason, Message, Outcome, Queue, StopCause, UserMessage
@@ -116,9 +116,8 @@ def queued_messages_delivered(subject: Subject) -> Watch:
             # A prompt from the queue shows that the messages after it are there, too.
             prompt, taken = entry.text, [] if entry.text in said else there
             passed, completed = waiting.deliver(entry.text), False
-        else:
-            assert facts.request is not None
-            is_new = aborted is not None and not _goes_on(facts.request, aborted, prompt)
+        elif (asked := facts.request) and (subject.machine or not facts.lacks_tools(asked)):
+            is_new = aborted is not None and not _goes_on(asked, aborted, prompt)
             texts, lost = _of_user(facts.added), undecided if is_new else []
             aborted, undecided = None, []
             waiting.drop(lost)
@@ -411,13 +410,17 @@ def _lost_prompt(before: SentRequest, request: SentRequest, prompts: Collection[
 
 def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     """Return whether an agent may shorten its conversation, or has asked for a summary of it."""
-    summaries = {number for number, each in facts.sent.items() if each.purpose != "main"}
-    asides = (facts.asides | summaries).intersection(range(before.number, request.number))
+    between = filter(None, map(facts.sent.get, range(before.number, request.number)))
+    has_asked = any(
+        each.number in facts.asides or each.purpose != "main"
+        or (not each.tools and is_summed(facts.replies.get(each.number), request))
+        for each in between
+    )  # fmt: skip
     without = facts.lacks_tools(request) or facts.lacks_tools(before)
     said = [each.text for each in (*before.messages, *request.messages[-1:])]
     said += [call.arguments for each in before.messages for call in calls_of(each)]
     said += [facts.replies[before.number].text] if before.number in facts.replies else []
-    return sum(map(len, said)) > _SHORT_CHARS or without or bool(asides)
+    return sum(map(len, said)) > _SHORT_CHARS or without or has_asked
 
 
 @of_agents(

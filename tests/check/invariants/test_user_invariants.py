@@ -100,6 +100,32 @@ def test_a_summary_may_stand_for_a_conversation() -> None:
         assert len(run.found(conversation_kept_between_prompts)) == finds
 
 
+@pytest.mark.parametrize(
+    ("summary", "first", "finds"),
+    [("Short.", "So far: Short.", 0), ("Short.", "So far: Long.", 1), (" ", "So far: Long.", 1)],
+)
+def test_a_summary_by_another_prompt_may_stand_for_a_conversation(
+    summary: str, first: str, finds: int
+) -> None:
+    """It is asked for a second time: so it is known as what comes before an answer."""
+    sums_up = UserMessage("Sum up: Go. Yes.")
+    run = asked().request([sums_up], system_prompt="Sum up.", tools=[]).replied("So.")
+    run.request([UserMessage("So far: So."), GO]).replied("Yes.").ended(text="Yes.")
+    run.prompt("Next.").request([UserMessage("So far: So."), GO, YES, NEXT]).replied("No.")
+    run.ended(text="No.").prompt("Last.")
+    run.request([sums_up], system_prompt="Sum up.", tools=[]).replied(summary)
+    run.request([UserMessage(first), LAST]).replied("Fine.").ended(text="Fine.")
+    found = run.found(conversation_kept_between_prompts, Subject(is_instance=True))
+    assert len(found) == finds
+
+
+def test_a_message_need_not_be_in_a_request_without_tools() -> None:
+    for tools, finds in (["look"], 1), ([], 0):
+        run = queued().ended(Outcome.FAILED).prompt("Next.")
+        run.request([NEXT], tools=tools).replied("So.").request([GO, YES, ONE, TWO, NEXT])
+        assert len(run.found(queued_messages_delivered)) == finds
+
+
 def test_a_long_prompt_is_not_forgotten_as_a_whole() -> None:
     (found,) = long_prompt().found(conversation_kept_between_prompts, Subject(is_instance=True))
     assert "request 13 goes on" in found or "has nothing of the conversation" in found
