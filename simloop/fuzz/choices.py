@@ -81,8 +81,7 @@ def weights_of(choices: Choices, variants: int, most: int | None = None) -> list
     """
     weights = [0] * variants
     others = list(range(1, variants))
-    size = choices.integer(0, min(len(others), len(others) if most is None else most))
-    for _ in range(size):
+    for _ in range(choices.integer(0, min(len(others), len(others) if most is None else most))):
         chosen = others.pop(choices.integer(0, len(others) - 1))
         weights[chosen] = choices.integer(1, _HEAVIEST)
     weights[0] = choices.integer(1, _HEAVIEST)

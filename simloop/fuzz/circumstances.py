@@ -388,8 +388,7 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name in names[:1]:
         act = _tool(base, name, {"takes": "20s"}, [{name: n} for n in range(12)])
         yield Circumstance(f"{name} takes 20s, 12 times at once", act)  # more than run at once
-    turns = product(range(len(names)), enumerate(_TOOLS))  # each fault once before any twice
-    for turn, (number, keys) in turns:
+    for turn, (number, keys) in product(range(len(names)), enumerate(_TOOLS)):  # each first once
         name = names[(number + turn) % len(names)]
         if (turn, number) == (1, 0):  # each has come once
             yield from chain(beside, stopped[1:])
@@ -456,8 +455,8 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     for what, keys in {**_BROKEN_OFF, **of_call}.items():
         yield Circumstance(f"a further prompt after {what}", _both(_inserted(keys), _further))
     if offer.course:
-        for end in ("refusal", "stop"):
-            yield Circumstance(f"a {end} after the calls", partial(_after_calls, end))
+        for end, reply in ("refusal", Reply(http=Http(status=401))), ("stop", None):
+            yield Circumstance(f"a {end} after the calls", partial(_after_calls, reply))
         yield Circumstance("each call of the course twice", partial(_twice, str))
         yield Circumstance("two things in each call of the course", partial(_twice, _changed_texts))
         yield Circumstance("each call of the course, then for another thing", _one_by_one)
@@ -489,15 +488,17 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     yield Circumstance("two messages after request", _both(*[_told("request")] * 2))
     for before, words in ((0, "last"), (1, "last but one")) if offer.course else ():
         yield Circumstance(f"a message after the {words} request", _told("request", before))
+    if offer.first and limits and limits.max_steps <= _MOST_STEPS:
+        looks = Reply(call=offer.call(0), times=limits.max_steps)
+        yield Circumstance("the limit of steps after the calls", partial(_after_calls, looks))
 
 
-def _after_calls(end: str, draft: WorldDraft, _: int) -> None:
-    """Let the model make all its calls in a run that ends so, and ask twice more."""
+def _after_calls(end: Reply | None, draft: WorldDraft, _: int) -> None:
+    """Let the model make all its calls in a run that ends so, or is stopped, and ask twice more."""
     calls = [each for each in draft.replies if each.call]
-    refusal = [Reply(http=Http(status=401))] if end == "refusal" else []
-    draft.replies = [*calls, *refusal]
+    draft.replies = calls if end is None else [*calls, end]
     draft.keys["then"] = [*_then(draft, FURTHER), _LAST]
-    if not refusal:
+    if end is None:
         draft.keys["abort"] = Trigger(after="request", nth=len(calls) + 1)
 
 

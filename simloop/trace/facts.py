@@ -197,8 +197,7 @@ class Facts:
     def _is_at_once(self, entry: entries.Request, request: Request, end: Request) -> bool:
         """Return whether a request is the same as one of this moment, of which it is no retry."""
         reply = self.replies.get(end.number)
-        is_same = end.messages == request.messages
-        if reply is None or reply.sent_ns != entry.at_ns or not is_same:
+        if reply is None or reply.sent_ns != entry.at_ns or end.messages != request.messages:
             return False
         return not reply.is_closed or self._is_called_again(request)
 

@@ -204,8 +204,7 @@ class _OnDisk(MutableMapping[str, str | None]):
         yield ROOT
         for path in self._folder.rglob("*"):
             name = path.relative_to(self._folder).as_posix()
-            is_hidden = "/." in f"/{name}"
-            if (name in self._given or not is_hidden) and name in self:
+            if (name in self._given or "/." not in f"/{name}") and name in self:
                 yield name
 
     def __len__(self) -> int:

@@ -521,7 +521,19 @@ def test_a_cut_reply_is_made_whole_when_the_model_is_asked_again() -> None:
 def led_to(limits: Limits | None) -> dict[str, Scenario]:
     offer = offered(native)
     found = of(native, GO, offer, limits=limits)
-    return {each.name: world(each, GO, offer, 1) for each in found if "the limit of" in each.name}
+    return {each.name: world(each, GO, offer) for each in found if " to the limit" in each.name}
+
+
+def test_the_limit_of_steps_comes_behind_the_calls_of_the_course() -> None:
+    offer, name = offered(native), "the limit of steps after the calls"
+    for limits, count in (None, 0), (Limits(max_steps=41), 0), (Limits(max_steps=4), 1):
+        found = [each for each in of(native, GO, offer, limits=limits) if each.name == name]
+        assert len(found) == count
+    made = world(found[0], GO, offer)
+    *calls, looks, _ = made.model
+    assert [each.call for each in calls] == [each.call for each in offer.course]
+    assert (looks.call, looks.times, made.abort) == (offer.call(0), 4, None)
+    assert made.then == [FURTHER, "And at last?"]
 
 
 def test_declared_limits_are_led_up_to_and_passed() -> None:

@@ -442,8 +442,7 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
                 return f"the tool of call {next(iter(running))!r} has not ended before {where}"
             sent = facts.request.messages if kind is Request and facts.request else ()
             replied = {message.call_id for message in sent if type(message) is ToolMessage}
-            gone = [one for one in running if kind is Ended or one in replied]
-            for call_id in gone:
+            for call_id in [one for one in running if kind is Ended or one in replied]:
                 if not running.pop(call_id).in_thread or kind is Request or facts.stop is None:
                     answered[call_id] = where
 

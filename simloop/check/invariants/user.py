@@ -183,6 +183,8 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
     before = set[str]()  # the calls that have changed the world in the run before
     keeps, pending = subject.is_instance and _CONVERSATION not in subject.deviations, ""
     prompt, ended = "", Outcome.COMPLETED
+    steps = subject.limits.max_steps if subject.limits else 0
+    window = max(_WINDOW, min(2 * steps + 2, _MOST // 2))  # it has all messages of a prompt
     was, sent_now = list[SentRequest](), list[SentRequest]()  # in the run before and in this one
     while True:
         entry = yield
@@ -205,7 +207,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
                 if before and before.isdisjoint(calls) and ended in _ENDED:
                     number, told = was[-1].number, [each.text for each in was[-1].messages]
                     told += [facts.replies[number].text] if number in facts.replies else []
-                    is_short = sum(map(len, told)) < 2 * _SHORT_CHARS and len(told) <= _WINDOW
+                    is_short = sum(map(len, told)) < 2 * _SHORT_CHARS and len(told) <= window
                     is_lost = is_short and _adds(request, prompt, was, _words(facts, tried))
                     pending = f"{lost} in the run before, which {_ENDED[ended]}" * is_lost
                 if keeps and pending:

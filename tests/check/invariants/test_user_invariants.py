@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from recording import Recording, returned, said
 
+from simloop import Limits
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.user import (
@@ -117,6 +118,26 @@ def test_a_summary_by_another_prompt_may_stand_for_a_conversation(
     run.request([UserMessage(first), LAST]).replied("Fine.").ended(text="Fine.")
     found = run.found(conversation_kept_between_prompts, Subject(is_instance=True))
     assert len(found) == finds
+
+
+@pytest.mark.parametrize(
+    ("steps", "calls", "finds"),
+    [(None, 10, 1), (None, 11, 0), (12, 13, 1), (12, 14, 0), (99, 15, 1), (99, 16, 0)],
+)
+def test_a_prompt_up_to_its_limit_counts_as_short(
+    steps: int | None, calls: int, finds: int
+) -> None:
+    run, sent = asked(), list[Message]([GO])
+    for number in range(calls):
+        run.call(f"{number}", f"[{number}]").finish(FinishReason.TOOL_CALLS)
+        run.started(f"{number}").result(f"{number}")
+        sent += [said("", f"{number}"), returned(f"{number}")]
+        if number < calls - 1:
+            run.request(sent)
+    run.ended(Outcome.FAILED).prompt("And?").request([UserMessage("And?")])
+    limits = None if steps is None else Limits(max_steps=steps)
+    subject = Subject(is_instance=True, mutating={"look"}, limits=limits)
+    assert len(run.found(changes_of_broken_runs_kept, subject)) == finds
 
 
 def test_a_message_need_not_be_in_a_request_without_tools() -> None:
