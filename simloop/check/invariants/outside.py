@@ -483,11 +483,12 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
 
     A tool that is broken off leaves no end; it has ended when a later one starts. A function in the
     only thread of an agent cannot be broken off. Where tools work outside, the agent may break that
-    work off, and simloop slows each tool of its own besides.
+    work off, and simloop slows each tool of its own besides. A tool may wait for the user.
     """
     most_ns, given = subject.tool_timeout or 0, subject.scenario
     works_outside = given is not None and (given.services or given.programs)
     slowed = given.tools if given is not None and works_outside else {}
+    may_ask = given is not None and bool(given.input)
     can_break_off = not subject.source or _BREAKS_OFF.search(subject.source)
     running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
     started_ns: list[int] = []
@@ -520,9 +521,10 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
             if is_early and answer and tells(answer.text, "timeouts"):
                 broken = f"{tools.described(start)} is broken off after {clock(ran_ns)}"
                 return f"{broken} and not {clock(most_ns)}: {answer.text!r:.60}"
-            tool = slowed.get(start.name) if type(start) is ToolStarted and start.own else None
-            if tool is not None and (tool.takes or tool.hangs):
-                continue
+            if type(start) is ToolStarted and start.own:
+                tool = slowed.get(start.name)
+                if may_ask or (tool is not None and (tool.takes or tool.hangs)):
+                    continue
             is_whole = is_seen and not getattr(start, "in_thread", False)  # it may go on
             later = [] if is_whole else [at_ns for at_ns in started_ns if at_ns > start.at_ns]
             if (took_ns := min(later, default=entry.at_ns) - start.at_ns) > most_ns + tools.SOON_NS:

@@ -203,9 +203,8 @@ def _boasts(text: str, name: str) -> bool:
 
 
 def _own_words(text: str, call: ToolCall, reply: ServiceReply) -> str:
-    given = json_value(call.arguments)
-    for each in (reply.body, *(given.values() if isinstance(given, dict) else ())):
-        text = text.replace(str(each), "")
+    for each in filter(str.strip, (reply.body, *tools.values_of(call))):
+        text = text.replace(each, "")
     return re.sub(r"\w*\d\w*", "", text)
 
 

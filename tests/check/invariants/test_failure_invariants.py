@@ -630,6 +630,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (refused_changes_told, answered((201, "", "booked"), (409, "", "booked"))),
     (refused_changes_told, answered((503, "", "Error: 503"), (404, "", "Booked."))),
     (refused_changes_told, answered((201, "", "booked"), (422, "", "full"))),
+    (refused_changes_told, answered((503, "", "Error 503: "), given='{{"room":" "}}')),
     (refused_changes_told, answered((422, "", "booked already"))),
     (refused_changes_told, answered((422, "", "booked by somebody who came first"))),
     (refused_changes_told, answered((422, "", "the room is booked"))),

@@ -419,6 +419,7 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (tools_broken_off_in_time, slow_itself(own=False), within({**SHOP, "tools": {"look": SLOW}}),
      "takes 45.000s"),
     (tools_broken_off_in_time, slow_itself(), within({"tools": {"look": SLOW}}), "takes 45.000s"),
+    (tools_broken_off_in_time, slow_itself(own=False), within({"input": ["yes"]}), "takes 45.000s"),
     (tools_broken_off_in_time,
      asked("a").started("a").after(40).request([GO, said("", "a"), returned("a", "Error: late")]),
      BOUND, "takes 40.000s"),
@@ -469,6 +470,7 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     *((tools_broken_off_in_time, slow_itself(), within({**works, "tools": {"look": each}}))
       for works in (SHOP, {"programs": {"press": [{"stdout": "Done."}]}})
       for each in (SLOW, {"hangs": True})),
+    (tools_broken_off_in_time, slow_itself(), within({"input": ["yes"]})),
     (uncertain_changes_not_repeated, pays_both('{"to": "Ada"}', '{"to": "Bo"}'), PAYS),
     (uncertain_changes_not_repeated, pays_both("1", "1"), PAYS),
     (tools_broken_off_in_time, broken_off(12, "Error: the other call has failed"), BOUND),
