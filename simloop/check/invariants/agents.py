@@ -149,7 +149,9 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
             continue
         waited, now_ns = entry.at_ns - reply.at_ns, _agent_ns(subject, reply.at_ns)
         least_count = max(1, min(in_run, in_row) - unsure)
-        most = max(in_run, sum(map(is_useless, facts.main_replies[facts.earlier_replies :])))
+        of_run = facts.main_replies[facts.earlier_replies :]
+        useless = [one for one in of_run if is_useless(one) or one.finish not in (None, *WHOLE)]
+        most = max(in_run, len(useless))
         is_known = not unsure and most == in_run
         counts = (in_run, in_row) if is_known else range(most, least_count - 1, -1)
         # A Retry-After that is a date may be over on the clock of the agent, and on ours not yet.
@@ -314,7 +316,7 @@ class _Spent:
             self._add(self.facts.reply, retried=True)
 
     def _add(self, reply: ReceivedReply | None, *, retried: bool) -> None:
-        """Count a reply. An empty one may count as an error or as an answer."""
+        """Count a reply. One that is empty or cut off may be asked for again, or be an answer."""
         if reply is None:
             return
         failed = is_useless(reply) and (retried or reply.finish is None)
@@ -324,8 +326,7 @@ class _Spent:
         if unsure and reply.is_closed:
             self.overflows += 1
             unsure = self.overflows <= self.limits.max_compaction_attempts
-        is_cut = reply.finish not in (None, *WHOLE)
-        may_fail = is_cut or (is_useless(reply) and not failed)  # and may be asked for again
+        may_fail = reply.finish not in (None, *WHOLE) or (is_useless(reply) and not failed)
         self.cut += may_fail
         self.unsure += unsure or may_fail
         self.errors += failed and not unsure

@@ -488,7 +488,6 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
     most_ns, given = subject.tool_timeout or 0, subject.scenario
     works_outside = given is not None and (given.services or given.programs)
     slowed = given.tools if given is not None and works_outside else {}
-    may_ask = given is not None and bool(given.input)
     can_break_off = not subject.source or _BREAKS_OFF.search(subject.source)
     running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
     started_ns: list[int] = []
@@ -523,7 +522,7 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
                 return f"{broken} and not {clock(most_ns)}: {answer.text!r:.60}"
             if type(start) is ToolStarted and start.own:
                 tool = slowed.get(start.name)
-                if may_ask or (tool is not None and (tool.takes or tool.hangs)):
+                if (given and given.input) or (tool is not None and (tool.takes or tool.hangs)):
                     continue
             is_whole = is_seen and not getattr(start, "in_thread", False)  # it may go on
             later = [] if is_whole else [at_ns for at_ns in started_ns if at_ns > start.at_ns]

@@ -271,6 +271,14 @@ def test_an_agent_need_not_know_the_header_of_some_providers(waits_s: float, fin
     assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
 
 
+@pytest.mark.parametrize(("reason", "finds"), [(FinishReason.LENGTH, 0), (FinishReason.STOP, 1)])
+def test_a_reply_that_is_cut_off_may_count_as_a_failure_before_a_wait(
+    reason: FinishReason, finds: int
+) -> None:
+    run = asked().text("So.").finish(reason).after(1).request([GO]).failed().after(2).request([GO])
+    assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
+
+
 def test_an_agent_may_wait_an_hour_at_most() -> None:
     run = asked().failed(429, retry_after="9000").after(3_600).request([GO])
     assert run.found(retry_after_respected) == []
