@@ -197,7 +197,7 @@ class Facts:
     def _is_at_once(self, entry: entries.Request, request: Request, end: Request) -> bool:
         """Return whether a request is the same as one of this moment, of which it is no retry."""
         reply = self.replies.get(end.number)
-        if reply is None or reply.sent_ns != entry.at_ns or end.messages != request.messages:
+        if not (reply and reply.sent_ns == entry.at_ns and end.messages == request.messages):
             return False
         return not reply.is_closed or self._is_called_again(request)
 
