@@ -471,10 +471,10 @@ def prompts_go_on_alike(subject: Subject) -> Watch:
 
 
 def _said(facts: Facts, reply: ReceivedReply) -> tuple[object, ...]:
-    """Return a reply, and whether it is one to a request with tools, which a summary has not."""
+    """Return a reply, and the tools that its request offers: those of an agent, or none."""
     calls = tuple((call.name, call.arguments) for call in reply.calls)
-    asked = facts.sent.get(reply.number)
-    return reply.finish, reply.fault, reply.text, calls, bool(asked and asked.tools)
+    tools = asked.tools if (asked := facts.sent.get(reply.number)) else ()
+    return reply.finish, reply.fault, reply.text, calls, tuple(one.name for one in tools)
 
 
 def _has_failed(entry: entries.Ended, reply: ReceivedReply | None) -> bool:

@@ -320,7 +320,7 @@ def test_an_agent_may_give_up_after_a_wait_that_cannot_be_read(asked_for: str) -
 
 def two_prompts(
     status: int = 500, *, message: str = "no more", wait_s: int = 0, result: str = "seen",
-    sums: bool = False,
+    sums: bool = False, hands_over: bool = False,
 ) -> Recording:  # fmt: skip
     """A prompt goes on after a tool and a failure, and the next one fails there."""
     run, history = Recording(), list[Message]()
@@ -329,7 +329,9 @@ def two_prompts(
         if sums and history:
             run.request([UserMessage("Sum up.")], tools=[], purpose="summary").failed()
         run.request(history := [*history, GO]).replied("", "a").started("a").result("a", text)
-        run.request(history := [*history, said("", "a"), returned("a", text)]).failed(code)
+        tools = ["pay"] if hands_over and run.requests > 2 else ["look"]
+        history = [*history, said("", "a"), returned("a", text)]
+        run.request(history, tools=tools).failed(code)
         if run.requests == 2:
             run.after(1).request(history).replied("Yes.").ended(text="Yes.")
             history = [*history, said("Yes.")]
@@ -362,6 +364,7 @@ def test_a_stop_or_a_framework_may_end_a_prompt_where_another_went_on(through: s
         (two_prompts(wait_s=2), 0),
         (two_prompts(result="gone"), 0),
         (two_prompts(sums=True), 0),
+        (two_prompts(hands_over=True), 0),
         (failing(1, 1).failed().ended(FAILED), 0),
     ],
 )
