@@ -60,6 +60,8 @@ class View(Struct, frozen=True, gc=False, eq=False):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
+    __ne__ = object.__ne__  # that of a Struct compares by identity
+
     def __hash__(self) -> int:
         return hash(tuple(self))
 

@@ -280,7 +280,9 @@ def test_a_view_equals_any_sequence_of_equal_messages() -> None:
     seen: Any = View(messages, 1, (NOTE,))
     assert seen == (UserMessage("Go."), NOTE)
     assert seen == [UserMessage("Go."), NOTE]
-    assert seen == view([UserMessage("Go."), NOTE])
+    for equal in (UserMessage("Go."), NOTE), view([UserMessage("Go."), NOTE]):
+        assert seen == equal
+        assert not seen != equal  # noqa: SIM202 - it is what is tested
     assert seen != (UserMessage("Go."),)
     assert seen != (UserMessage("Go."), UserMessage("And?"))
     assert seen != "Go."

@@ -486,8 +486,7 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
     work off, and simloop slows each tool of its own besides. A tool may wait for the user.
     """
     most_ns, given = subject.tool_timeout or 0, subject.scenario
-    works_outside = given is not None and (given.services or given.programs)
-    slowed = given.tools if given is not None and works_outside else {}
+    slowed = given.tools if given and (given.services or given.programs) else {}
     can_break_off = not subject.source or _BREAKS_OFF.search(subject.source)
     running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
     started_ns: list[int] = []

@@ -92,8 +92,7 @@ def failed_programs_told(subject: Subject) -> Watch:
             text = printed.pop(entry.program, "").strip()
             ended = "was ended by a signal" if entry.exit < 0 else f"ended with {entry.exit}"
             complains = entry.exit and entry.program in complaining
-            is_usual = entry.exit in _USUAL_ENDS and not complains
-            lost = "" if is_usual else f"its program {ended}"
+            lost = "" if entry.exit in _USUAL_ENDS and not complains else f"its program {ended}"
             if entry.exit and text and not tells(text):
                 failed[text] = entry.exit
         elif type(entry) is Request:
