@@ -191,7 +191,7 @@ class Reply(Strict):
     fragments: int = Field(default=0, ge=0, le=100)
     """Stream the arguments of each call in so many pieces first."""
     interleave: bool = False
-    """Let the pieces of several calls come in turn."""
+    """Let the pieces of several calls come in turn; those of calls with one id do not."""
     half_call: dict[str, str] = Field(default_factory=dict)
     """A call that breaks off: name and the text that came."""
     finish: str | None = None
@@ -277,7 +277,7 @@ class Reply(Strict):
         ids = self.ids or [f"call-{first_call + n}" for n in range(len(given))]
         calls = [messages.ToolCall(one, *call) for one, call in zip(ids, given, strict=True)]
         pieces = [_split(call.arguments, self.fragments) for call in calls]
-        if self.interleave:
+        if self.interleave and len({*ids}) == len(ids):
             for turn in zip_longest(*pieces):
                 for call, piece in zip(calls, turn, strict=True):
                     if piece is not None:

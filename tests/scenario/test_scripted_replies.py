@@ -20,6 +20,7 @@ from simloop.messages import (
     SummaryMessage,
     TextDelta,
     ToolCall,
+    ToolCallDelta,
     ToolCallPart,
     ToolMessage,
     Unreachable,
@@ -229,3 +230,13 @@ def test_a_reply_is_used_once_and_a_rule_always_unless_it_says_so(
 ) -> None:
     entry = reply_of(**fields).entry("model.4")
     assert (entry.times, entry.position) == (times, "model.4")
+
+
+@pytest.mark.parametrize(("ids", "order"), [(["a", "b"], [0, 1, 0, 1]), (["a", "a"], [0, 0, 1, 1])])
+def test_pieces_in_turn_are_told_apart_by_the_ids_of_their_calls(
+    ids: list[str], order: list[int]
+) -> None:
+    calls = [{"read": {"n": 1}}, {"find": {"n": 2}}]
+    parts = parts_of(call=calls, ids=ids, fragments=2, interleave=True)
+    pieces = [part.name for part in parts if isinstance(part, ToolCallDelta)]
+    assert pieces == [("read", "find")[each] for each in order]
