@@ -156,6 +156,7 @@ class ToolResult(Entry, frozen=True, gc=False):
     missed: str = ""  # its last statement of SQL, if it found no row and nobody asked how many
     kept: str = ""  # each UPDATE and DELETE whose change the database keeps, with `; ` between
     overwrote: str = ""  # a statement that undoes what another call has changed since a reading
+    is_open: bool = False  # a change of a database waits for the commit of its caller
 
 
 class Note(Entry, frozen=True, gc=False):

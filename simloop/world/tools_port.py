@@ -148,8 +148,9 @@ class OwnTools(msgspec.Struct, eq=False):
         self, call: ToolCall, text: str, work: Work | None = None, *, is_error: bool = False,
         details: Any = None,
     ) -> None:  # fmt: skip
-        did = () if work is None else (work.missed, "; ".join(work.kept[:9]), work.overwrote)
-        data = call.id, call.name, writable(text), is_error, details, *map(writable, did)
+        work = work or Work((), [])
+        did = map(writable, (work.missed, "; ".join(work.kept[:9]), work.overwrote))
+        data = call.id, call.name, writable(text), is_error, details, *did, work.is_open
         self._recorder.record(entries.ToolResult, *data)
 
     def id_for(self, name: str, arguments: str) -> str:

@@ -451,3 +451,41 @@ def test_changes_without_a_commit_at_the_end_of_a_prompt_are_left_behind(databas
     left = [each for each in run.trace.entries if isinstance(each, LeftBehind)]
     assert [each.name for each in left] == [f"{n} changed rows" for n in (2, 2, 4, 4)]
     assert all("test_databases.py" in each.place for each in left)
+
+
+@pytest.mark.parametrize(
+    ("sql", "end", "is_open"),
+    [
+        ("UPDATE t SET x = 'b'", "", True),
+        ("INSERT INTO t VALUES ('b')", "", True),
+        ("UPDATE t SET x = 'b'", "commit", False),
+        ("UPDATE t SET x = 'b'", "COMMIT", False),
+        ("UPDATE t SET x = 'b'", "ROLLBACK", False),
+        ("UPDATE t SET x = 'b' WHERE x = 'z'", "", False),
+        ("SELECT x FROM t", "", False),
+    ],
+)
+def test_a_result_names_a_change_that_waits_for_the_commit_of_its_caller(
+    sql: str, end: str, database: Path, *, is_open: bool
+) -> None:
+    with closing(sqlite3.connect(database)) as one, one:
+        one.execute("DELETE FROM t")
+        one.execute("INSERT INTO t VALUES ('a')")
+
+    async def agent(_: str) -> str:
+        one = sqlite3.connect(database)
+
+        @traced
+        async def move() -> str:
+            one.execute(sql)
+            if end:
+                one.commit() if end == "commit" else one.execute(end)
+            return "moved"
+
+        with closing(one), one:
+            await move()
+        return "Done."
+
+    found = Simulation(Scenario(prompt="Go."), loop=agent).run_unchecked().trace.entries
+    (result,) = [each for each in found if isinstance(each, ToolResult)]
+    assert result.is_open is is_open

@@ -29,6 +29,7 @@ class Work:
         self.missed = self.overwrote = ""
         self.open = list[str]()  # changes that are not committed
         self.kept = list[str]()
+        self.is_open = False  # a change waits for its commit
 
     def add(self, sql: str, given: Any, rows: int) -> None:
         verb = sql.split(maxsplit=1)[0].upper() if sql.strip() else ""
@@ -42,6 +43,7 @@ class Work:
             self.read |= dict.fromkeys(tables, values)
             self.stale -= tables
         elif rows > 0:
+            self.is_open = True
             if verb in _FINDING and any(map(_NAME, values)):
                 self.open.append(shown)
             is_own = values <= self._arguments or _RELATIVE.search(sql)
@@ -69,3 +71,4 @@ def end_here(*, keeps: bool) -> None:
     """End the open transaction of the tool that runs here."""
     if (work := WORK.get()) is not None:
         work.kept, work.open = [*work.kept, *(work.open if keeps else ())], []
+        work.is_open = False
