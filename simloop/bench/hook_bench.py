@@ -141,8 +141,7 @@ _BATCH_NS, _MOST_CALLS, _TRIES = 200_000, 1_024, 5
 _WARM_UP_TURNS, _FEWEST_TURNS, _TURNS = 5, 21, 201
 _ENOUGH_NS = 3 * 10**9
 _RESOLUTION_NS, _RESOLUTION = 10, 0.02
-_MAX_VIRTUAL_NS = 2**62
-"""146 years: a hook may wait for a day in each of thousands of calls."""
+_MAX_VIRTUAL_NS = 2**62  # 146 years: a hook may wait for a day in each of thousands of calls
 
 
 class Interval(Struct, frozen=True):

@@ -61,8 +61,7 @@ SPLIT = frozenset({
 
 _WHY = re.compile(r"(?:request \d+ |.* status \d+: (?:m\S*: )?)?(\w+Error|`?\w+`?( [a-z]+){0,2})")
 _NUMBER = re.compile(r"\d+")
-_TAIL = 60
-"""The number of entries at the end of a runaway run that are inspected: a few rounds."""
+_TAIL = 60  # the number of entries at the end of a runaway run that are inspected: a few rounds
 _ENCODER = msgspec.json.Encoder()
 
 

@@ -22,8 +22,7 @@ _FLAGS = {
     "max_steps": "--max-steps", "max_steps_per_round": "--max-steps-per-round",
     "max_error_count": "--max-errors", "max_compaction_attempts": "--max-compactions",
 }  # fmt: skip
-_SHOWN = 12
-"""The number of transitions of an example that the text shows; JSON has all of them."""
+_SHOWN = 12  # the number of transitions of an example that the text shows; JSON has all of them
 
 
 def _limit(name: str, least: int) -> Decorator:

@@ -30,8 +30,7 @@ from simloop.trace.storage import create_folder, write_file
 
 _NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
 _S_PER_H, _NS_PER_S = 3_600, 1_000_000_000
-_OF_FILE = ("scenario", "shown")
-"""The parts of a finding that only its file has."""
+_OF_FILE = ("scenario", "shown")  # the parts of a finding that only its file has
 _USUAL_BUDGET_NS = 30 * _NS_PER_S
 
 

@@ -15,8 +15,7 @@ from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
 from simloop.trace.kinds import clock, hook_in_words, kind_of
 
-_MOST_FOLDS = 20
-"""The compactions that are shown where the number of messages is bounded, too."""
+_MOST_FOLDS = 20  # the compactions that are shown where the number of messages is bounded, too
 _FIRST_STATE = "ready"  # of each machine, before its first transition
 
 

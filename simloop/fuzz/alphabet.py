@@ -31,8 +31,7 @@ _DATA: Any = json.loads(Path(__file__).with_name("alphabet.json").read_text("utf
 TOOLS = ("read", "search", "write", "shell")
 PLAIN_TOOLS = {name: ScriptedTool(returns=f"what {name} found") for name in TOOLS}
 """The names of the tools that replies call if a loop does not offer its own."""
-_WAIT_MS = 4_000
-"""The limit of a tool or hook that hangs, if nothing else bounds it."""
+_WAIT_MS = 4_000  # the limit of a tool or hook that hangs, if nothing else bounds it
 
 
 def _path(n: int) -> Keys:

@@ -26,12 +26,9 @@ _DATA: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 _BOUNDS, _FORMATS, _NAMED = _DATA["bounds"], _DATA["formats"], _DATA["formats by names"]
 _OF_IDS, _OF_FILES = tuple(_DATA["names of ids"]), tuple(_DATA["names of files"])
 """The ends of the names of such arguments."""
-_DEEP = 6
-"""The depth at which a schema that refers to itself gets its smallest value."""
-_NESTED = 2
-"""The levels of objects inside the arguments that have edges of their own."""
-_LONG, _ITEMS = 10_000, 100
-"""The longest text and the longest list that a schema can ask for."""
+_DEEP = 6  # the depth at which a schema that refers to itself gets its smallest value
+_NESTED = 2  # the levels of objects inside the arguments that have edges of their own
+_LONG, _ITEMS = 10_000, 100  # the longest text and the longest list that a schema can ask for
 _MOST, _RESOLVED = 400, 20_000
 """The most candidates of one tool, and the most schemas that are resolved for them."""
 _TEXTS = ("", " ", "it's \"quoted\" \\ text\n\twith lines", "a/b?c=d#e", "é 漢字 \U0001f600 \u202e",

@@ -34,8 +34,7 @@ from simloop.world.faults import Keys
 from simloop.world.program_scripts import FILES
 
 _DATA: Any = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
-_FIRST = tuple(_DATA["first"])
-"""The beginnings of the names of the circumstances that come first."""
+_FIRST = tuple(_DATA["first"])  # the beginnings of the names of the circumstances that come first
 _PHASES, _TOOLS, _SUMMARIES = _DATA["phases"], _DATA["tools"], _DATA["summaries"]
 _OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
 _REPLIES, _PEOPLE, _CALLS = _DATA["replies"], _DATA["people"], _DATA["calls"]
@@ -120,6 +119,10 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
     Those that most agents have to deal with come before the others.
     """
 
+    def rank(each: Circumstance) -> int:
+        starts = (place for place, start in enumerate(_FIRST) if each.name.startswith(start))
+        return next(starts, len(_FIRST))
+
     def can_come(each: Circumstance) -> bool:
         is_kept = abilities.breaches or not each.is_breach
         return is_kept and (abilities.bounds_streams or not each.stalls)
@@ -130,13 +133,8 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         _later(base, offer, abilities), _people(offer),
         _services(base, offer), _others(base, offer, abilities), _limits(offer, abilities.limits),
     )  # fmt: skip
-    ordered = [sorted(filter(can_come, kind), key=_rank) for kind in kinds]
+    ordered = [sorted(filter(can_come, kind), key=rank) for kind in kinds]
     return [each for turn in zip_longest(*ordered) for each in turn if each is not None]
-
-
-def _rank(each: Circumstance) -> int:
-    starts = (place for place, start in enumerate(_FIRST) if each.name.startswith(start))
-    return next(starts, len(_FIRST))
 
 
 # ---------------------------------------------------------------- the model
@@ -602,8 +600,8 @@ def _many(
             calls = [draft.offer.call(place, place) for place in range(number % 2 + 1)]
             draft.replies += [*begins, *[Reply(call=calls)] * (number.bit_count() % 3), end]
         _summed(draft, keys, "Prompt 2.", broken)
-        numbers = range(2, prompts + 2)  # no more in a minute than a limit for users allows
-        more = [Then(say=f"Prompt {number}.", after="19s") for number in numbers]
+        # No more in a minute than a limit for users allows.
+        more = (Then(say=f"Prompt {n + 2}.", after="19s") for n in range(prompts))
         draft.keys["then"] = [*draft.get("then"), *more]
 
     return act

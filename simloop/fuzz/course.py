@@ -26,8 +26,7 @@ from simloop.scenario.schema import Scenario
 from simloop.virtual.seeds import Seeds
 
 _TOGETHER = 3
-_PLACES = 5
-"""The places in a short course at which circumstances come together."""
+_PLACES = 5  # the places in a short course at which circumstances come together
 
 
 class _Base:

@@ -32,8 +32,7 @@ from simloop.trace.requests import requests
 
 Known: TypeAlias = dict[str, dict[Any, None]]
 """Values by the names of arguments, in the order in which tools have returned them."""
-_ROUNDS = 4
-"""The most runs that look for the tools: one that ends the run hides those after it."""
+_ROUNDS = 4  # the most runs that look for the tools: one that ends the run hides those after it
 _MOST = 60
 _TYPED = [Line(say="y", times=20)]
 """The lines of a user who agrees. They end, because an agent may read until they do."""

@@ -121,20 +121,16 @@ class FoundFailures:
 
 _RUNS_OF_FAMILY = 10
 """The worlds of a family: making a family takes as long as a run, and covers more than ten."""
-_TWICE = 20
-"""One run in this many is repeated, and the two runs are compared."""
-_ELSEWHERE = 100
-"""One run in this many is repeated in another process, if the search has one."""
-_LOOKED_AT = 8
-"""Goals are counted in one run of this many."""
+_TWICE = 20  # one run in this many is repeated, and the two runs are compared
+_ELSEWHERE = 100  # one run in this many is repeated in another process, if the search has one
+_LOOKED_AT = 8  # goals are counted in one run of this many
 _OBJECTS = 50_000
 _ELSEWHERE_DIFFERS = (
     "a run in another process differs: by the order of a set, or by a value that was drawn while a "
     "module was imported"
 )
 _SENT = "request #"
-_USERS = 5
-"""A difference of two runs that the model sees."""
+_USERS = 5  # a difference of two runs that the model sees
 _SLOW_S = 0.5
 _SEEDS = 1_000  # those that a world may draw
 

@@ -39,8 +39,7 @@ MAX_SECONDS = 10.0
 
 _ANY_END = {"outcomes": [REST], "unused": CountBounds(min=0)}
 """The end of a world of a search, which expects none."""
-_AFTERWARDS = 200
-"""The most transitions of a run after its failure."""
+_AFTERWARDS = 200  # the most transitions of a run after its failure
 _LAST = {
     key: last.model_dump(mode="json", exclude_defaults=True)
     for key, last in (("model", LAST), ("summaries", LAST_SUMMARY))

@@ -18,8 +18,7 @@ FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "s
 _TIMES = ("0s", "1ns", "50ms", "1s", "1001ms", "2s", "2500ms", "5s", "31s", "200s")
 _AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error", "tool-started",
                 "tool-result", "reasoning-delta", "tool-call-delta", "stream-cut")  # fmt: skip
-_NUMBERS = 8
-"""The number of different texts of one kind; with more, fewer replies are made already."""
+_NUMBERS = 8  # the number of different texts of one kind; with more, fewer replies are made already
 _LONGEST = 25
 """The largest number of replies before a limit: a run of a hundred steps takes as long as ten."""
 _KINDS = 10

@@ -160,11 +160,9 @@ def trapped(graph: Graph) -> int | None:
 
 def shortest_lasso(graph: Graph) -> Lasso | None:
     """Return the shortest lasso, if possible without further messages of the user, or None."""
-    return _shortest(graph, _without_user) or _shortest(graph, lambda _: True)
-
-
-def _without_user(signal: Signal) -> bool:
-    return not (isinstance(signal, signals.StepClosed) and (signal.steering or signal.follow_up))
+    sent = signals.StepClosed  # with messages of the user
+    alone = _shortest(graph, lambda s: not (isinstance(s, sent) and (s.steering or s.follow_up)))
+    return alone or _shortest(graph, lambda _: True)
 
 
 def _shortest(graph: Graph, follow: Callable[[Signal], bool]) -> Lasso | None:

@@ -429,10 +429,6 @@ def _call_fits(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
     return wanted == got or (wanted.keys() == got.keys() and list(wanted.values()) == [REST])
 
 
-def _line_fits(wanted: str, got: str) -> bool:
-    return pattern_of(wanted).fullmatch(got) is not None
-
-
 def _request_in_words(entry: entries.ServiceRequest) -> Any:
     asked = f"{entry.method} {entry.service}{entry.path}"
     return {asked: json_value(entry.body, entry.body)} if entry.body else asked
@@ -450,7 +446,12 @@ def _request_fits(wanted: Any, got: entries.ServiceRequest) -> bool:
 _SEEN: tuple[tuple[str, Callable[[list[AnyEntry]], Iterable[Any]], Any, Any], ...] = (
     ("hooks", _of_kind(entries.Hook), lambda e: f"{e.point} {e.hook} {e.result}", operator.eq),
     ("services", _of_kind(entries.ServiceRequest), _request_in_words, _request_fits),
-    ("programs", _of_kind(entries.ProgramStarted), lambda e: command_line(e.args), _line_fits),
+    (
+        "programs",
+        _of_kind(entries.ProgramStarted),
+        lambda e: command_line(e.args),
+        lambda wanted, got: pattern_of(wanted).fullmatch(got),
+    ),
     ("asked", _of_kind(entries.Input), lambda e: e.prompt, operator.eq),
     ("refused", looptrace.refused, lambda e: f"{e.what} {e.asked}", operator.eq),
 )

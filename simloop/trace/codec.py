@@ -64,14 +64,10 @@ UNFOLDED: Mapping[type, Callable[..., AnyEntry]] = {line: kind for kind, line in
 def fold(record: Iterable[AnyEntry]) -> list[TraceLine]:
     """Return the lines of the entries, in order."""
     lines: list[Any] = []
-    for key, found in groupby(record, _text_of):
+    for (kind, _), found in groupby(record, lambda e: (type(e), getattr(e, "request", None))):
         pieces = list(found)
-        lines += pieces if key is None else (_folded(pieces),)
+        lines += (_folded(pieces),) if kind in _FOLDED else pieces
     return lines
-
-
-def _text_of(entry: Any) -> tuple[type, int] | None:
-    return (type(entry), entry.request) if type(entry) in _FOLDED else None
 
 
 def _folded(row: list[Any]) -> Any:

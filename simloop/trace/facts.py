@@ -45,6 +45,7 @@ class ReceivedReply:
     pieces: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     finish: FinishReason | None = None
+    word: str = ""  # the provider's own for it
     fault: values.Fault | None = None  # as it arrived
     steps: int = 1  # as the finish reports them
     begun: str = ""  # the id of the newest call of which a piece came
@@ -179,10 +180,12 @@ class Facts:
         else:
             party, asides = request.party, self.asides
             own = [one for one in ends if one.party == party and one.number not in asides]
-            before = max(own, key=lambda end: self._nearness(request, end), default=None)
+            known = [one for one in own if self.has_some_of(request, one)] or own
+            alike = [one for one in known if one.system_prompt == request.system_prompt] or known
+            before = max(alike, key=lambda end: end.number, default=None)
             if before and (self._is_apart(request, before) or self._begins_anew(request, before)):
                 before = None
-            is_new = before is not None and self._has_some_of(request, before)
+            is_new = before is not None and self.has_some_of(request, before)
         again = before is not None and before.number in self.asides and not request.tools
         self.is_aside = again or (before is not None and self._is_beside(request, before))
         if self.is_aside:
@@ -223,11 +226,8 @@ class Facts:
                 found += sum(any(one and str(one) in text for one in each) for each in texts)
         return found
 
-    def _nearness(self, request: Request, end: Request) -> tuple[bool, bool, int]:
-        is_alike = end.system_prompt == request.system_prompt
-        return self._has_some_of(request, end), is_alike, end.number
-
-    def _has_some_of(self, request: Request, before: Request) -> bool:
+    def has_some_of(self, request: Request, before: Request) -> bool:
+        """Return whether a request has a message of another one, or the reply to it."""
         is_known = not {*before.messages}.isdisjoint(request.messages)
         return is_known or self._has_reply(request.messages, before)
 
@@ -343,6 +343,7 @@ class Facts:
             kind: type = type(entry)  # an `isinstance` that fails on a Struct takes much longer
             end: Any = entry
             reply.finish = end.reason if kind is entries.Finish else None
+            reply.word = end.raw if kind is entries.Finish else ""
             reply.steps = end.steps if kind is entries.Finish else 1
             reply.fault = end.fault if kind is entries.Error else None
             reply.is_closed = True

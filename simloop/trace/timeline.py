@@ -19,8 +19,7 @@ _WIDTH = 96
 _FINDING = 400
 _ROUTINE = frozenset({"measuring", "calling-model", "closing-step", "finished", "turning"})
 _OUTCOMES = frozenset(map(str, Outcome))
-_Line = tuple[int, str, str]
-"""Virtual nanoseconds, what happened, the details."""
+_Line = tuple[int, str, str]  # virtual nanoseconds, what happened, the details
 
 
 def timeline(trace: LoopTrace, wrong: Iterable[str] = ()) -> Iterator[str]:

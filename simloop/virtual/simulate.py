@@ -17,8 +17,7 @@ from simloop.virtual.seeds import Seeds
 
 T = TypeVar("T")
 _spare = threading.local()
-_TOOL = 3
-"""The number by which Hypothesis watches lines from Python 3.12 on."""
+_TOOL = 3  # the number by which Hypothesis watches lines from Python 3.12 on
 
 
 def simulate(

@@ -22,8 +22,7 @@ from simloop.virtual.threads.scheduler import ThreadEnded
 from simloop.world import http, services
 from simloop.world.user_functions import keep, parameters_of
 
-_UNREAD = 65_536
-"""The bytes that an app may send before the client reads them, as uvicorn has it."""
+_UNREAD = 65_536  # the bytes that an app may send before the client reads them, as uvicorn has it
 _SHUTDOWN_S = 60
 _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
 OVER: Any = object()

@@ -32,8 +32,7 @@ def lookup_of(request: HttpRequest) -> Callable[[Storage, int], JsonObject] | No
 
 
 _ANTHROPIC, _GOOGLE = "anthropic-version", "x-goog-api-key"
-_MODELS = payload.PROVIDERS["models"]
-"""By the header that tells the provider."""
+_MODELS = payload.PROVIDERS["models"]  # by the header that tells the provider
 _DIMENSIONS = {"text-embedding-3-large": 3072}
 _MOST = 4096
 
