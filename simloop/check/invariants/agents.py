@@ -6,7 +6,7 @@ from the request whose reply failed: an agent may have several conversations.
 """
 
 from collections import Counter, defaultdict
-from itertools import product
+from itertools import pairwise, product
 from math import inf
 from typing import Any
 
@@ -25,14 +25,14 @@ from simloop.trace.kinds import clock
 from simloop.virtual.clock.instants import EPOCH_NS
 
 NS_PER_MS = 1_000_000
-_MOST_DRAW = 1 - 2**-53
+_DRAWS = (0.0, 1 - 2**-53)  # the least and the most
 _CLOCK_NS = NS_PER_MS
 """The finest difference in time that an agent is judged by: many programs count in milliseconds."""
 MINUTE_NS = 60_000 * NS_PER_MS
 _SOON_MS, _HOUR_NS = 10_000, 60 * MINUTE_NS
 RATE_LIMIT = 429
 AT_ONCE = 3  # retries in a row without a wait
-_USUAL = ExponentialBackoff()
+_USUAL = ExponentialBackoff()  # knows the failures that the words beside a status make hopeless
 _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
 OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an object
 _SPENDING = (
@@ -41,7 +41,8 @@ _SPENDING = (
 _REFUSED = 400  # the status of a service
 _ALIKE, _AGAIN = 3, 2  # runs in a row; replies that call a tool, which may be given up then
 _PASSING = frozenset({500, 503, "connection", "overloaded_error"})  # statuses and codes
-_USUAL = ExponentialBackoff()  # knows the failures that the words beside a status make hopeless
+_MENDED = ("interrupted", "previous_response_not_found")  # the whole history is sent then
+_OWN_ERRORS = 6  # no agent has so many that declares no number of them
 _DONE = ("name", "text", "status", "failure", "body", "exit")  # what tools, services, programs did
 
 
@@ -56,8 +57,7 @@ def _without_ms(fault: Fault | None) -> Fault | None:
 def _wait_range(
     policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int
 ) -> tuple[int, int]:
-    draws = 0.0, _MOST_DRAW
-    waits = [policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in draws]
+    waits = [policy.delay_ns(failures, fault, now_ns=now_ns, draw=each) for each in _DRAWS]
     return min(waits), max(waits)
 
 
@@ -78,9 +78,12 @@ def may_be_uncounted(facts: Facts, reply: ReceivedReply) -> bool:
     """
     if not reply.is_closed:
         return True
-    if (fault := reply.fault) is None or facts.goes_on:
-        return False
-    return _USUAL.classify(fault) is ErrorClass.OVERFLOW
+    return has_overflowed(reply) and not facts.goes_on
+
+
+def has_overflowed(reply: ReceivedReply) -> bool:
+    """Return whether the provider calls the conversation too long: an agent may shorten it."""
+    return reply.fault is not None and _USUAL.classify(reply.fault) is ErrorClass.OVERFLOW
 
 
 def reply_before(facts: Facts, entry: Any) -> ReceivedReply | None:
@@ -151,6 +154,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         least_count = max(1, min(in_run, in_row) - unsure)
         of_run = facts.main_replies[facts.earlier_replies :]
         useless = [one for one in of_run if is_useless(one) or one.finish not in (None, *WHOLE)]
+        useless += [one for one in of_run if one.calls and one.number in facts.asides]
         most = max(in_run, len(useless))
         is_known = not unsure and most == in_run
         counts = (in_run, in_row) if is_known else range(most, least_count - 1, -1)
@@ -200,10 +204,8 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
     return f"request {entry.number} is sent {after}"
 
 
-@of_agents(
-    "An agent makes at most two retries in a row without a wait.",
-    "BUGS.md C1, A11", sees=[MainRequest],
-)  # fmt: skip
+@of_agents("An agent makes at most two retries in a row without a wait.",
+           "BUGS.md C1, A11", sees=[MainRequest])  # fmt: skip
 def repeated_retries_wait(subject: Subject) -> Watch:
     """Two immediate retries may help after a lost connection; three in a row do harm."""
     facts, at_once = subject.facts, Counter[int]()
@@ -220,10 +222,8 @@ def repeated_retries_wait(subject: Subject) -> Watch:
             return f"request {entry.number} is retry {count} in a row without a wait, {failed}"
 
 
-@of_agents(
-    "An agent does not repeat a request that failed permanently.",
-    "BUGS.md C7, B15, C1", sees=[entries.Request],
-)  # fmt: skip
+@of_agents("An agent does not repeat a request that failed permanently.",
+           "BUGS.md C7, B15, C1", sees=[entries.Request])  # fmt: skip
 def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     """A bad request or a wrong key fails again, unless its words tell of a rate limit.
 
@@ -233,14 +233,14 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     facts, policy = subject.facts, subject.retry
     reply, before, request = _retried(facts, entry), facts.previous, facts.request
     fault = None if reply is None else reply.fault
-    if fault is None or fault.code == "interrupted" or before is None or request is None:
+    if fault is None or fault.code in _MENDED or before is None or request is None:
         return ""
     deciding = _USUAL if policy is None else policy
     status = fault.status if isinstance(fault.status, int) else None
     found = class_of_status(status), deciding.classify(fault)
     passes = deciding.retryable(found[0]) and found != (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA)
-    is_known = policy is not None or status in _HOPELESS
-    if not is_known or passes or deciding.retryable(found[1]):
+    is_known = (policy is not None and bool(status or fault.code)) or status in _HOPELESS
+    if not is_known or passes or fault.code in _PASSING or deciding.retryable(found[1]):
         return ""
     same = facts.kept == len(before.messages) == len(request.messages)
     if not same or before.system_prompt != request.system_prompt or before.tools != request.tools:
@@ -250,10 +250,8 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     return f"request {entry.number} repeats {failed}: {words}"
 
 
-@of_agents(
-    "A run of an agent does not fail by a mistake in its code, such as a KeyError.",
-    "BUGS.md D16, D17, D18", sees=[entries.ToolResult, entries.Ended],
-)  # fmt: skip
+@of_agents("A run of an agent does not fail by a mistake in its code, such as a KeyError.",
+           "BUGS.md D16, D17, D18", sees=[entries.ToolResult, entries.Ended])  # fmt: skip
 def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
     """A model may call a tool that does not exist, or write arguments that are no JSON.
 
@@ -310,7 +308,8 @@ class _Spent:
                 self.aside += 1
             else:
                 reply, is_retry = reply_before(self.facts, entry), not self.facts.added
-                self.unsure += bool(is_retry and reply and reply.calls)  # it was of no use
+                is_lost = bool(is_retry and reply and reply.calls)  # it was of no use
+                self.unsure, self.empty = self.unsure + is_lost, self.empty + is_lost
                 self._add(reply, retried=is_retry)
         elif type(entry) is entries.Ended:
             self._add(self.facts.reply, retried=True)
@@ -335,7 +334,11 @@ class _Spent:
     def may_be_at_limit(self) -> bool:
         """Return whether a limit is reached, if each failure counts, or one of its own."""
         errors, steps = self.limits.max_error_count, self.limits.max_steps
-        may_have_failed = self.errors + self.unsure + self.aside >= (1 if errors == inf else errors)
+        summaries = sum(
+            is_useless(each) for each in self.facts.replies.values() if each.purpose != "main"
+        )
+        failed = self.errors + self.unsure + self.aside + summaries
+        may_have_failed = failed >= (1 if errors == inf else errors)
         tries = self.steps + self.aside + self.errors  # each may count as a step
         return may_have_failed or tries >= (1 if steps == inf else steps)
 
@@ -344,8 +347,9 @@ class _Spent:
         """Return the limit that is reached, or an empty text."""
         if self.errors >= (most := self.limits.max_error_count):
             return f"max_error_count={most}"
-        are_errors = self.errors + self.cut < most < inf
-        if self.steps - self.empty - self.cut * are_errors >= self.limits.max_steps:
+        are_errors = self.errors + self.cut < min(most, _OWN_ERRORS)
+        empty = self.empty * (self.errors < _OWN_ERRORS)
+        if self.steps - empty - self.cut * are_errors >= self.limits.max_steps:
             return f"max_steps={self.limits.max_steps}"
         return ""
 
@@ -402,10 +406,11 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     """
     spent, facts, policy = _spent(subject, entry), subject.facts, subject.retry
     reply = facts.reply if len(facts.conversations) == 1 else None
-    has_failed = type(entry) is entries.Ended and _has_failed(entry, facts.reply)
-    if not has_failed or facts.stop is not None or reply is None or facts.request is None:
+    if type(entry) is not entries.Ended or not has_failed(entry, facts.reply):
         return ""
-    if spent.has_left or entry.through:
+    if facts.stop is not None or reply is None or facts.request is None:
+        return ""
+    if spent.has_left or (entry.through and not tells(entry.message, "steps")):
         return ""
     took_ms = (entry.at_ns - facts.prompt.at_ns) / NS_PER_MS if facts.prompt else 0
     if took_ms >= (spent.limits.max_wall_clock_ms or inf):
@@ -416,7 +421,9 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     of_run = facts.main_replies[facts.earlier_replies :]
     offers = any(facts.sent[each.number].tools for each in of_run if each.number in facts.sent)
     if offers and not facts.request.tools and not is_last:
-        is_summary = type(facts.request.messages[-1]) is UserMessage
+        sent = [each for each in facts.sent.values() if each.number < facts.request.number]
+        plans = any(one.messages == other.messages for one, other in pairwise(sent))
+        is_summary = type(facts.request.messages[-1]) is UserMessage and not plans
         return f"{why} over a request without tools" if is_summary and is_useless(reply) else ""
     if spent.may_be_at_limit:
         return ""
@@ -442,11 +449,9 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     return ""
 
 
-@of_agents(
-    "A prompt does not fail where a prompt before it has gone on, after the same replies.",
-    "BUGS.md E1, E6", sees=[entries.Prompt, entries.Request, entries.ToolResult,
-    entries.ServiceReply, entries.ProgramEnded, entries.Ended],
-)  # fmt: skip
+@of_agents("A prompt does not fail where a prompt before it has gone on, after the same replies.",
+           "BUGS.md E1, E6", sees=[entries.Prompt, entries.Request, entries.ToolResult,
+           entries.ServiceReply, entries.ProgramEnded, entries.Ended])  # fmt: skip
 def prompts_go_on_alike(subject: Subject) -> Watch:
     """Failures may be used up. Tools have done the same, as soon, beside as many summaries."""
     facts, went_on = subject.facts, dict[tuple[object, ...], int]()
@@ -462,7 +467,11 @@ def prompts_go_on_alike(subject: Subject) -> Watch:
                 went_on[done] = max(took_ns, went_on.get(done, 0))
         elif type(entry) is not entries.Ended:
             done = *done, *(getattr(entry, each, None) for each in _DONE)
-        elif facts.reply and _has_failed(entry, facts.reply) and not (facts.stop or entry.through):
+        elif (
+            facts.reply
+            and has_failed(entry, facts.reply)
+            and not (facts.stop or entry.through or has_overflowed(facts.reply))
+        ):
             before_ns = went_on.get((*done, _said(facts, facts.reply)), -1)
             if took_ns <= before_ns and not tells(entry.message, "waits"):
                 prompt = facts.prompt.text if facts.prompt else ""
@@ -477,7 +486,7 @@ def _said(facts: Facts, reply: ReceivedReply) -> tuple[object, ...]:
     return reply.finish, reply.fault, reply.text, calls, tuple(one.name for one in tools)
 
 
-def _has_failed(entry: entries.Ended, reply: ReceivedReply | None) -> bool:
+def has_failed(entry: entries.Ended, reply: ReceivedReply | None) -> bool:
     """Return whether a run has failed; an agent may tell so as its answer."""
     is_told = entry.outcome is Outcome.COMPLETED and reply and reply.fault
     return bool(entry.outcome is Outcome.FAILED or is_told)
@@ -556,7 +565,8 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
             is_question = "?" in entry.text or "yes" in entry.text.lower()
             is_stuck = len(told) == _ALIKE and len({*told}) == 1 and not is_question
             why = entry.message if entry.outcome is Outcome.FAILED else entry.text
-            if (entry.outcome is Outcome.FAILED or is_stuck) and not tells(why, "waits"):
+            is_told = tells(why, "waits") or _waits_still(subject.facts, entry.at_ns)
+            if (entry.outcome is Outcome.FAILED or is_stuck) and not is_told:
                 prompt = subject.facts.prompt
                 said = "" if prompt is None else prompt.text
                 return f"the run of the prompt {said!r:.60} sends no request: {why:.120}"
@@ -589,15 +599,26 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue
         if request and request.output and any(_lacks_words(each.text) for each in replies):
             continue  # the request asks for an object
-        if request and any(tool.name.startswith(OUTPUT_TOOL) for tool in request.tools):
+        names = [tool.name for tool in request.tools] if request else []
+        if "ToolOutput" in subject.source or any(each.startswith(OUTPUT_TOOL) for each in names):
             continue  # the agent takes no text for an answer
         if _is_failure(facts.earlier):
             continue  # a program of its own, after the answer
         if any(_is_dropped(facts, each) for each in of_run[:-1]):
             continue  # the others may be parts of the answer
+        if request and facts.lacks_tools(request):
+            continue  # it has asked for a plan
         if replies and all(map(is_answer, replies)):
             answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"
             return f"the run fails ({entry.message!r:.80}), and the model has answered {answer}"
+
+
+def _waits_still(facts: Facts, now_ns: int) -> bool:
+    """Return whether the newest reply has failed, and has asked for a wait beyond that time."""
+    reply = facts.main_replies[-1] if facts.main_replies else None
+    if reply is None or reply.fault is None:
+        return False
+    return reply.at_ns + (retry_after_ns(reply.fault, EPOCH_NS + reply.at_ns) or 0) > now_ns
 
 
 def _lacks_words(text: str) -> bool:
@@ -629,10 +650,8 @@ def is_answer(reply: ReceivedReply) -> bool:
     return reply.finish is FinishReason.STOP and bool(reply.text.strip())
 
 
-@of_agents(
-    "An agent does not block the event loop for a second or more.",
-    "asyncio, Running Blocking Code", sees=[entries.LoopBlocked],
-)  # fmt: skip
+@of_agents("An agent does not block the event loop for a second or more.",
+           "asyncio, Running Blocking Code", sees=[entries.LoopBlocked])  # fmt: skip
 def event_loop_not_blocked(_: Subject, entry: entries.LoopBlocked) -> str:
     """While the loop is blocked, no other task runs, and no timeout or abort can end the call.
 
@@ -641,10 +660,8 @@ def event_loop_not_blocked(_: Subject, entry: entries.LoopBlocked) -> str:
     return f"a call blocks the event loop for {clock(entry.took_ns)} at {entry.place}"
 
 
-@of_agents(
-    "No thread of an agent waits while it holds a lock that another thread waits for.",
-    "threading, Lock Objects", sees=[entries.LockHeld, entries.StopRequested],
-)  # fmt: skip
+@of_agents("No thread of an agent waits while it holds a lock that another thread waits for.",
+           "threading, Lock Objects", sees=[entries.LockHeld, entries.StopRequested])  # fmt: skip
 def no_lock_held_while_waiting(_: Subject) -> Watch:
     """Work that is to be done side by side is then done one after the other.
 

@@ -93,10 +93,8 @@ def _messages(subject: Subject) -> Iterator[str]:
             return
 
 
-@invariant(
-    "A run is completed only if its last model call has returned a reply.",
-    "BUGS.md C6, C8, E8", sees=[Ended],
-)  # fmt: skip
+@invariant("A run is completed only if its last model call has returned a reply.",
+           "BUGS.md C6, C8, E8", sees=[Ended])  # fmt: skip
 def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
     """A failed call, a reply without a finish reason, or a run without a call completes nothing."""
 
@@ -112,14 +110,21 @@ def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
     return _completed(subject, entry, flaw)
 
 
-@invariant(
-    "A run is not completed if its last reply was cut off, filtered or broken.",
-    "BUGS.md C6, D12, E8", sees=[Ended],
-)  # fmt: skip
+@invariant("A run is not completed if its last reply was cut off, filtered or broken.",
+           "BUGS.md C6, D12, E8", sees=[Ended])  # fmt: skip
 def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
-    """The finish reasons are length, content-filter, error, and words for a lost provider."""
-    ended = "the reply to request {0.number} ended with {0.finish}".format
-    return _completed(subject, entry, lambda one: ended(one) if one and one.finish in _CUT else "")
+    """The finish reasons are length, content-filter, error, and words for a lost provider.
+
+    A refusal of a model of OpenAI is a text of its own for the user.
+    """
+    told = "" if "anthropic" in subject.source else "refusal"
+
+    def flaw(one: ReceivedReply | None) -> str:
+        if one is None or one.finish not in _CUT or one.word == told:
+            return ""
+        return f"the reply to request {one.number} ended with {one.finish}"
+
+    return _completed(subject, entry, flaw)
 
 
 @invariant(
@@ -140,10 +145,8 @@ def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
     return _completed(subject, entry, flaw)
 
 
-@invariant(
-    "The text of a run is the text of its newest reply that has text.",
-    "BUGS.md E4, E8, C6", sees=[Ended],
-)  # fmt: skip
+@invariant("The text of a run is the text of its newest reply that has text.",
+           "BUGS.md E4, E8, C6", sees=[Ended])  # fmt: skip
 def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     """An agent may return its own text, but not an older reply or a part of a failed reply."""
     facts = subject.facts
@@ -173,10 +176,8 @@ def closed_by(course: Course) -> ReplyFacts | None:
     return state.reply if type(state) is ClosingStep else None
 
 
-@invariant(
-    "A complete answer of the model completes the run if no message is queued.",
-    "BUGS.md A3, E2", sees=[signals.StepClosed],
-)  # fmt: skip
+@invariant("A complete answer of the model completes the run if no message is queued.",
+           "BUGS.md A3, E2", sees=[signals.StepClosed])  # fmt: skip
 def answers_complete_runs(subject: Subject, entry: Any) -> str:
     """The answer completes the run even if it reaches a limit."""
     reply, state = closed_by(subject.course), subject.course.run.state
@@ -206,11 +207,9 @@ def broken_replies_end_runs(subject: Subject, _: Any) -> str:
     return ""
 
 
-@invariant(
-    "A run is not completed while a user message is queued.", "BUGS.md B12",
-    sees=[Queued, signals.StepClosed, effects.CallModel, Finished], needs=[Need.MACHINE],
-    begins=[Queued],
-)  # fmt: skip
+@invariant("A run is not completed while a user message is queued.", "BUGS.md B12",
+           sees=[Queued, signals.StepClosed, effects.CallModel, Finished], needs=[Need.MACHINE],
+           begins=[Queued])  # fmt: skip
 def no_completion_with_queued_messages(subject: Subject) -> Watch:
     """A design without a queue takes the message as the next prompt, and is not judged."""
     course = subject.course
@@ -231,10 +230,8 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
                 return "the run is completed, and a user message is queued"
 
 
-@invariant(
-    "A follow-up message is taken only when the run would otherwise end.",
-    "BUGS.md B12, D21", sees=[signals.StepClosed],
-)  # fmt: skip
+@invariant("A follow-up message is taken only when the run would otherwise end.",
+           "BUGS.md B12, D21", sees=[signals.StepClosed])  # fmt: skip
 def follow_ups_taken_at_run_end(subject: Subject, entry: Any) -> str:
     """It must not come between calls and their results, or while a message to steer by waits."""
     course = subject.course
@@ -247,10 +244,8 @@ def follow_ups_taken_at_run_end(subject: Subject, entry: Any) -> str:
     return ""
 
 
-@invariant(
-    "A counter that is declared to reset is zero after each complete reply.",
-    "BUGS.md E6", sees=[signals.ModelReplied],
-)  # fmt: skip
+@invariant("A counter that is declared to reset is zero after each complete reply.",
+           "BUGS.md E6", sees=[signals.ModelReplied])  # fmt: skip
 def counters_reset_after_reply(subject: Subject, _: Any) -> str:
     """The failures of one step do not count in the next one."""
     course = subject.course

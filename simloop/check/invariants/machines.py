@@ -17,11 +17,9 @@ _CUT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason
 _IN_VAIN = signals.ContextCompacted(shrunk=False)
 
 
-@invariant(
-    "A useless reply counts as an error: a reply without text and calls, without the calls "
-    "that it announces, or without an end.",
-    "BUGS.md A2, A11, A12, C6", sees=[signals.StepClosed],
-)  # fmt: skip
+@invariant("A useless reply counts as an error: a reply without text and calls, without the calls "
+           "that it announces, or without an end.",
+           "BUGS.md A2, A11, A12, C6", sees=[signals.StepClosed])  # fmt: skip
 def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
     """Otherwise a model that sends empty replies keeps the loop running."""
     course = subject.course
@@ -46,10 +44,8 @@ def _why_useless(reply: ReplyFacts) -> str:
     return "announces calls and has none" if reply.finish is FinishReason.TOOL_CALLS else ""
 
 
-@invariant(
-    "A limit ends a run only when it is reached, and the run names that limit.",
-    "BUGS.md E1, E8", sees=[Finished],
-)  # fmt: skip
+@invariant("A limit ends a run only when it is reached, and the run names that limit.",
+           "BUGS.md E1, E8", sees=[Finished])  # fmt: skip
 def limits_not_enforced_early(subject: Subject, _: Any) -> str:
     """The limit is exact: no attempt below it is refused."""
     course, run = subject.course, subject.course.run
@@ -101,10 +97,8 @@ def retries_match_policy(subject: Subject, entry: Any) -> str:
     return f"a run ends as {state.outcome} after {signal.error}, which is retryable"
 
 
-@invariant(
-    "A run that ends because its model call was aborted has the outcome aborted.",
-    "BUGS.md C9, E8", sees=[signals.ModelFailed],
-)  # fmt: skip
+@invariant("A run that ends because its model call was aborted has the outcome aborted.",
+           "BUGS.md C9, E8", sees=[signals.ModelFailed])  # fmt: skip
 def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
     """An abort is no failure, whoever asked for it: the user, the provider or its SDK."""
     machine, state = subject.course.machine, subject.course.run.state
@@ -139,10 +133,8 @@ def _has_overflowed(course: Course) -> bool:
     return is_cut and type(signal) is signals.StepClosed
 
 
-@invariant(
-    "A context that exceeds its trigger is compacted while an attempt is left.",
-    "BUGS.md B7, B9", sees=[signals.ContextMeasured],
-)  # fmt: skip
+@invariant("A context that exceeds its trigger is compacted while an attempt is left.",
+           "BUGS.md B7, B9", sees=[signals.ContextMeasured])  # fmt: skip
 def full_contexts_compacted(subject: Subject, entry: Any) -> str:
     """The compaction comes before the next request, which a provider might refuse otherwise."""
     course = subject.course

@@ -42,13 +42,8 @@ IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
 _OF_ONE = ("PUT", "PATCH", "DELETE")  # which change what has the address
 _LOST = frozenset({"lost", "timed-out", "refused"})
 REFUSED, BROKEN_SERVICE = 400, 500
-_PATH = re.compile(r"(?i)path|file|folder|dir|url|uri|key")
-_PAID = re.compile(r"(?i)amount|cents|euro|dollar|price").search
 _COMMAND = re.compile(r"(?i)command|cmd|script|code|shell")
 _LOOKED = frozenset({200, 404})  # what there is, or that there is none
-_HAS_VERSIONS = re.compile(r"(?i)if-match|etag|[\"']version[\"']")
-_FRAMEWORKS = re.compile(r"pydantic_ai|langgraph|agents import")
-_BREAKS_OFF = re.compile(r"async|hread|Executor|signal|multiprocessing")
 _TRIES = 10
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
 _NAMED_KEY = re.compile(rf'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"({_KEYS.pattern})"')
@@ -116,11 +111,9 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
                 return f"{made} is sent again as request {entry.number} to a service"
 
 
-@of_agents(
-    "An Idempotency-Key belongs to one request, and its repetitions.",
-    "draft-ietf-httpapi-idempotency-key-header, Uniqueness of Idempotency-Key",
-    sees=[ServiceRequest],
-)
+@of_agents("An Idempotency-Key belongs to one request, and its repetitions.",
+           "draft-ietf-httpapi-idempotency-key-header, Uniqueness of Idempotency-Key",
+           sees=[ServiceRequest])  # fmt: skip
 def keys_used_once(subject: Subject) -> Watch:
     """A service answers a second one with what the first has done, or refuses it.
 
@@ -140,21 +133,19 @@ def _pay_for_one(key: str, own: Any, other: Any, subject: Subject) -> bool:
     given = {value for call in subject.asked for value in tools.values_of(call)} - {""}
     is_one = isinstance(own, dict) and isinstance(other, dict) and own.keys() == other.keys()
     differ = [each for each in own if own[each] != other[each]] if is_one else [""]
-    return all(map(_PAID, differ)) and any(each in key for each in given)
+    return all(map(PATTERNS["paid"].search, differ)) and any(each in key for each in given)
 
 
-@of_agents(
-    "Of two calls of a reply that change the same thing, the second begins after the first.",
-    "CWE-362, Race Condition", sees=[MainRequest, ServiceRequest, ServiceReply, ToolResult],
-    begins=[ServiceRequest, ToolResult],
-)  # fmt: skip
+@of_agents("Of two calls of a reply that change the same thing, the second begins after the first.",
+           "CWE-362, Race Condition", sees=[MainRequest, ServiceRequest, ServiceReply, ToolResult],
+           begins=[ServiceRequest, ToolResult])  # fmt: skip
 def no_lost_updates(subject: Subject) -> Watch:
     """Else the last one is another than the model has asked for last, or lacks the first change.
 
     It lacks that if it writes a value which no call has, under a key of an older reading. A service
     with versions refuses that. Frameworks run the calls of a reply at once.
     """
-    has_versions = _HAS_VERSIONS.search(subject.source)
+    has_versions = PATTERNS["versions"].search(subject.source)
     reading, read = dict[int, str](), dict[str, list[Any]]()
     under_way, written = dict[int, ServiceRequest](), dict[str, ServiceRequest]()
     while True:
@@ -175,7 +166,7 @@ def no_lost_updates(subject: Subject) -> Watch:
             read[at] = [] if written.pop(at, None) else read.get(at, [])
         elif entry.method in _OF_ONE:
             changed, does = f"{entry.service}{entry.path}", tools.described(entry)
-            for one in () if _FRAMEWORKS.search(subject.source) else under_way.values():
+            for one in () if PATTERNS["frameworks"].search(subject.source) else under_way.values():
                 if f"{one.service}{one.path}" == changed and tools.what_of(one) != tools.what_of(
                     entry
                 ):
@@ -225,10 +216,8 @@ def _is_of(reading: dict[str, Any], entry: ServiceRequest, subject: Subject) -> 
     return any(key in reading and str(value) not in given for key, value in own)
 
 
-@of_agents(
-    "An argument is quoted where it is a part of an address, or of a command for a shell.",
-    "CWE-74, Injection", sees=[ServiceRequest, ProgramStarted],
-)  # fmt: skip
+@of_agents("An argument is quoted where it is a part of an address, or of a command for a shell.",
+           "CWE-74, Injection", sees=[ServiceRequest, ProgramStarted])  # fmt: skip
 def arguments_quoted(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     """A question mark, or a slash that is none of a path, begins another address."""
     raw = _is_raw_in_path if isinstance(entry, ServiceRequest) else _is_raw_in_command
@@ -242,8 +231,8 @@ def arguments_quoted(subject: Subject, entry: ServiceRequest | ProgramStarted) -
 
 def _is_raw_in_path(entry: Any, text: str, arguments: str) -> bool:
     part = text.partition("#")[0]
-    split = quote(text) if "/" in part and not _PATH.search(arguments) else part
-    is_there = f"/{part}" in entry.path or f"/{split}" in entry.path
+    split = quote(text) if "/" in part and not PATTERNS["paths"].search(arguments) else part
+    is_there = any(f"{sign}{part}" in entry.path for sign in "/=") or f"/{split}" in entry.path
     return "?" in unquote(entry.path) and "?" in part and "://" not in part and is_there
 
 
@@ -253,10 +242,8 @@ def _is_raw_in_command(entry: Any, text: str, arguments: str) -> bool:
     return text != "" and text in command and not any(one in command for one in forms)
 
 
-@of_agents(
-    "A change has the 0 or the false that its call gives, and each cent of an amount.",
-    "Python, Truth Value Testing", sees=[ServiceRequest],
-)  # fmt: skip
+@of_agents("A change has the 0 or the false that its call gives, and each cent of an amount.",
+           "Python, Truth Value Testing", sees=[ServiceRequest])  # fmt: skip
 def numbers_passed_on(subject: Subject, entry: ServiceRequest) -> str:
     """`fee or 20` and `int(1150.1 * 100)` break it. The least may be 1, and a PUT has a sum."""
     sent, given = json_value(entry.body), [json_value(call.arguments) for call in subject.asked]
@@ -487,7 +474,7 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
     """
     most_ns, given = subject.tool_timeout or 0, subject.scenario
     slowed = given.tools if given and (given.services or given.programs) else {}
-    can_break_off = not subject.source or _BREAKS_OFF.search(subject.source)
+    can_break_off = not subject.source or PATTERNS["breaks off"].search(subject.source)
     running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
     started_ns: list[int] = []
     while True:
@@ -528,3 +515,26 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
             if (took_ns := min(later, default=entry.at_ns) - start.at_ns) > most_ns + tools.SOON_NS:
                 declared = f"the agent declares a tool_timeout of {clock(most_ns)}"
                 return f"{tools.described(start)} takes {clock(took_ns)}, and {declared}"
+
+
+@invariant("The requests of a call take no longer in all than the timeout that the agent declares.",
+           "BUGS.md B3, D8", sees=[Prompt, ServiceRequest, ServiceReply, MainRequest],
+           needs=[Need.AGENT, Need.TOOL_TIMEOUT], begins=[ServiceRequest])  # fmt: skip
+def calls_broken_off_in_time(subject: Subject) -> Watch:
+    """An agent that lets each request take as long as that means a timeout of requests."""
+    most_ns, sent_ns = subject.tool_timeout or 0, dict[int, int]()
+    longest_ns = 0
+    while True:
+        entry = yield
+        if type(entry) is ServiceRequest:
+            if len(subject.asked) == 1:
+                sent_ns[entry.number] = entry.at_ns
+        elif type(entry) is ServiceReply:
+            longest_ns = max(longest_ns, entry.at_ns - sent_ns.get(entry.request, entry.at_ns))
+        else:
+            began_ns = min(sent_ns.values(), default=entry.at_ns)
+            took_ns = 0 if type(entry) is Prompt else entry.at_ns - began_ns
+            if took_ns > most_ns + tools.SOON_NS and longest_ns < most_ns - SECOND_NS:
+                takes = f"the requests before request {entry.number} take {clock(took_ns)}"
+                return f"{takes}, and the agent declares a tool_timeout of {clock(most_ns)}"
+            sent_ns, longest_ns = {}, 0

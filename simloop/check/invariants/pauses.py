@@ -89,11 +89,9 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
             changed, done = (done if subject.facts.paused else set()), set()
 
 
-@invariant(
-    "A change that the user refuses is not made.", "BUGS.md D9", begins=[entries.Input],
-    needs=[Need.AGENT, Need.MUTATING], sees=[entries.Input, entries.ToolStarted,
-    entries.ProgramStarted, entries.ServiceRequest, MainRequest],
-)  # fmt: skip
+@invariant("A change that the user refuses is not made.", "BUGS.md D9", begins=[entries.Input],
+           needs=[Need.AGENT, Need.MUTATING], sees=[entries.Input, entries.ToolStarted,
+           entries.ProgramStarted, entries.ServiceRequest, MainRequest])  # fmt: skip
 def refused_changes_not_made(subject: Subject) -> Watch:
     """The answer to a question with `y/n` is no, or the end of the input, or an empty line at `N`.
 
@@ -119,12 +117,10 @@ def _refuses(entry: entries.Input) -> bool:
     return entry.ends or answer in {"n", "no"} or (not answer and "y/N" in entry.prompt)
 
 
-@invariant(
-    "Of equal changes in a reply, the user is asked about each before it is made.",
-    "BUGS.md D9", needs=[Need.AGENT, Need.MUTATING], begins=[entries.Ended, entries.Input],
-    sees=[entries.Prompt, entries.Request, entries.Input, entries.ToolStarted,
-          entries.ServiceRequest, entries.Ended],
-)  # fmt: skip
+@invariant("Of equal changes in a reply, the user is asked about each before it is made.",
+           "BUGS.md D9", needs=[Need.AGENT, Need.MUTATING], begins=[entries.Ended, entries.Input],
+           sees=[entries.Prompt, entries.Request, entries.Input, entries.ToolStarted,
+           entries.ServiceRequest, entries.Ended])  # fmt: skip
 def changes_asked_about(subject: Subject) -> Watch:
     """The answer is yes, and the question has the texts of one call, but none of another one.
 

@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
-from simloop.check.invariants.subject import Break, MainRequest, Subject, Why
+from simloop.check.invariants.subject import Break, MainRequest, Subject, Why, tells
 from simloop.kernel.signals import HookFailed, ModelFailed
 from simloop.messages import (
     AssistantMessage,
@@ -45,19 +45,15 @@ def _broken(subject: Subject, *whys: str) -> str:
     return next((str(found) for found in subject.breaks if found.why in whys), "")
 
 
-@invariant(
-    "Every call has exactly one result before the next request is sent.",
-    "BUGS.md D1, D2, D3, D4, D8, D16", sees=[Break],
-)  # fmt: skip
+@invariant("Every call has exactly one result before the next request is sent.",
+           "BUGS.md D1, D2, D3, D4, D8, D16", sees=[Break])  # fmt: skip
 def answered_calls(subject: Subject, _: Any) -> str:
     """This includes calls that failed, timed out or were stopped."""
     return _broken(subject, Why.NO_RESULT, Why.MORE_RESULTS)
 
 
-@invariant(
-    "Every request is one that the provider accepts.",
-    "BUGS.md D1, D2, D3, D4, D8, D16", sees=[entries.RequestRefused],
-)  # fmt: skip
+@invariant("Every request is one that the provider accepts.",
+           "BUGS.md D1, D2, D3, D4, D8, D16", sees=[entries.RequestRefused])  # fmt: skip
 def accepted_requests(_: Subject, entry: Any) -> str:
     """A provider refuses, for instance, a call without a result, and names the message."""
     return f"{entry.endpoint} is answered with status {entry.status}: {entry.text}"
@@ -69,19 +65,15 @@ def unique_call_ids(subject: Subject, _: Any) -> str:
     return _broken(subject, Why.SHARED)
 
 
-@invariant(
-    "A result follows the message with its call; only other results may stand between them.",
-    "BUGS.md D2, D5, D6, D22", sees=[Break],
-)  # fmt: skip
+@invariant("A result follows the message with its call; only other results may stand between them.",
+           "BUGS.md D2, D5, D6, D22", sees=[Break])  # fmt: skip
 def adjacent_results(subject: Subject, _: Any) -> str:
     """A provider refuses a result whose call is missing or stands elsewhere."""
     return _broken(subject, Why.NOT_BEHIND, Why.NOT_CALLED)
 
 
-@invariant(
-    "The results of a reply are sent in the order of its calls.",
-    "BUGS.md D21", sees=[entries.Request],
-)  # fmt: skip
+@invariant("The results of a reply are sent in the order of its calls.",
+           "BUGS.md D21", sees=[entries.Request])  # fmt: skip
 def results_in_call_order(subject: Subject, entry: Any) -> str:
     """Stopped calls, those of unknown tools, and old ones that come again, may be behind others."""
     facts, request = subject.facts, subject.facts.sent[entry.number]
@@ -108,10 +100,8 @@ def results_in_call_order(subject: Subject, entry: Any) -> str:
     return ""
 
 
-@invariant(
-    "The last message of a request is a user message, a tool result or a summary.",
-    "BUGS.md A3, B13", sees=[entries.Request],
-)  # fmt: skip
+@invariant("The last message of a request is a user message, a tool result or a summary.",
+           "BUGS.md A3, B13", sees=[entries.Request])  # fmt: skip
 def last_message_role(subject: Subject, entry: Any) -> str:
     """After its own reply, a model has no message to answer, but it may put it into a form.
 
@@ -175,14 +165,16 @@ def newest_user_message_sent(subject: Subject) -> Watch:
                 continue
             reply = facts.replies.get(asked)
             is_first = is_first and (not asked or (is_direct and is_summed(reply, request)))
-            held = is_there or (facts.goes_on and not is_first)
+            is_told = facts.goes_on or (asked != 0 and is_summed(reply, request))
+            held = is_there or (is_told and not is_first)
             paused = {call.id for call in facts.paused}
             held = held or (not exact and not paused.isdisjoint(subject.results))
-            if not held and (exact or is_first or not _is_apart(facts)):
-                before, lacks = lacks, f"request {entry.number} does not hold the user's message"
+            continues = (before := facts.previous) and facts.has_some_of(request, before)
+            if not held and (exact or is_first or continues):
+                earlier, lacks = lacks, f"request {entry.number} does not hold the user's message"
                 lacks = f"{lacks} {newest!r:.80}"
-                if exact or facts.offers or before:
-                    return before or lacks
+                if exact or facts.offers or earlier:
+                    return earlier or lacks
                 continue  # it may be for a summary, of an agent that offers no tools
             is_direct = is_direct or (is_first and is_there)
             is_first, lacks = False, ""
@@ -226,7 +218,8 @@ def _has_masked(said: Iterable[str], text: str) -> bool:
 
 
 def forms(text: str) -> set[str]:
-    """Return a text as it is, and as a part of JSON or of XML."""
+    """Return a text as it is but for blanks around it, and as a part of JSON or of XML."""
+    text = text.strip()
     as_json = (json.dumps(text, ensure_ascii=each)[1:-1] for each in (True, False))
     return {text, *as_json, *(escape(text, quote=each) for each in (True, False))}
 
@@ -247,21 +240,15 @@ def strings(value: Any) -> Iterator[str]:
         yield from strings(each)
 
 
-def _is_apart(facts: Facts) -> bool:
-    before, request = facts.previous, facts.request
-    assert request is not None
-    return before is None or set(before.messages).isdisjoint(request.messages)
-
-
 def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     """Return whether calls were sent as the model made them; ids and names may have changed.
 
     Arguments that were parsed and written again have other spaces, and mean the same. Those that
-    are no JSON cannot be sent as they are in a format that has values in their place.
+    are no JSON, or null, cannot be sent as they are in a format that has values in their place.
     """
     return len(made) == len(sent) and all(
         one.arguments == other.arguments
-        or json_value(one.arguments, _ANY) in (_ANY, json_value(other.arguments, _ANY))
+        or json_value(one.arguments, _ANY) in (_ANY, None, json_value(other.arguments, _ANY))
         for one, other in zip(made, sent, strict=True)
     )
 
@@ -303,7 +290,8 @@ def _is_cut(before: SentRequest, prompt: str) -> bool:
 def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     """A request for a summary offers no tools, and stands between two that do.
 
-    After an empty reply, an agent may drop messages, but not all, and has no summary to add.
+    After an empty reply, an agent may drop messages, but not all, and has no summary to add. It may
+    say that it has left some out.
     """
     facts, said = subject.facts, set[str]()
     asked: SentRequest | None = None  # the newest request for a summary
@@ -317,10 +305,10 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         if type(entry) is not entries.Request:
             said.add(entry.text)
             continue
-        request, before = facts.sent[entry.number], facts.before
+        request = facts.sent[entry.number]
         systems, earlier = earlier, {*earlier, request.system_prompt}
         if not request.tools:
-            asked = request if asked or facts.is_aside or (before and before.tools) else None
+            asked = request if asked or facts.is_aside or facts.lacks_tools(request) else None
             run = facts.prompt
             continue
         last, offering = offering, request
@@ -344,7 +332,8 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
             begins |= {each.text.partition(reply.text or each.text)[0] for each in new}
         elif any(each.text.startswith((*(begins - {""}),)) for each in new):
             is_told = True
-        if new and (is_told or is_empty):
+        is_known = any(tells(each.text, "left out") for each in new)
+        if new and (is_told or is_empty) and not is_known:
             if len(known.difference(request.messages)) > (1 if is_cut else _LOST):
                 why = "is cut off" if is_cut else "failed" if is_told else "has no words"
                 text = new[0].text
@@ -353,7 +342,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         elif (len(history) > _LOST and known.isdisjoint(request.messages)) or (
             len(folded) > _LOST and {*folded}.isdisjoint(request.messages)
         ):
-            if run is facts.prompt and (fault is not None or is_empty or is_cut):
+            if run is facts.prompt and (fault or is_empty or is_cut) and not is_known:
                 return f"request {entry.number} has nothing of its history: the summary has failed"
             asked = None
 
@@ -461,7 +450,9 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         is_noted = all(any(call.name in text for text in notes) for call in reply.calls)
         if is_noted and facts.previous is None and not machine:
             continue  # after a stop, say: the model is told what ran
-        if wrong := unlike(reply, facts.added):
+        # A turn that was broken off may be told by its calls alone.
+        is_broken_off = not machine and facts.previous is None
+        if wrong := _unlike(reply, facts.added, may_lack_text=is_broken_off):
             return f"request {entry.number} {wrong}"
 
 
@@ -473,7 +464,7 @@ def _is_in_system_prompt(reply: ReceivedReply, facts: Facts) -> bool:
     return any(text and text in now and text not in then for text in given)
 
 
-def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
+def _unlike(reply: ReceivedReply, added: Sequence[Message], *, may_lack_text: bool) -> str:
     """Return how new messages of a request differ from the reply before it, or an empty text."""
     sent = [one for one in added if type(one) is AssistantMessage and one.calls]
     if not sent:
@@ -486,7 +477,8 @@ def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
     if not texts:
         return "has other calls than those of the reply to the one before it"
     changed = f"has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
-    return "" if reply.text.strip() in map(str.strip, texts) else changed
+    is_kept = reply.text.strip() in map(str.strip, texts) or (may_lack_text and not texts[0])
+    return "" if is_kept else changed
 
 
 def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
@@ -541,10 +533,8 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
                 return f"request {entry.number} has the reply {message.text!r:.80}"
 
 
-@invariant(
-    "The context contains no reply to a model call that failed.", "BUGS.md C13, D6",
-    sees=(entries.Error, *_SEEN), begins=(entries.Error, *_STOPS),
-)  # fmt: skip
+@invariant("The context contains no reply to a model call that failed.", "BUGS.md C13, D6",
+           sees=(entries.Error, *_SEEN), begins=(entries.Error, *_STOPS))  # fmt: skip
 def no_failed_replies_in_context(subject: Subject) -> Watch:
     """The reply to a retry replaces the parts that arrived before the failure."""
     return _told(subject, lambda reply: reply.fault is not None)

@@ -10,13 +10,14 @@ from itertools import chain
 from typing import Any
 
 from simloop.check.invariants import outside, tools
-from simloop.check.invariants.agents import MINUTE_NS
+from simloop.check.invariants.agents import MINUTE_NS, OUTPUT_TOOL
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import IDEMPOTENT, REFUSED, UNCERTAIN, UNKNOWN, WORK
 from simloop.check.invariants.requests import strings
 from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
-from simloop.messages import ToolCall, json_value
+from simloop.messages import Outcome, ToolCall, json_value
 from simloop.trace.entries import (
+    Ended,
     ProgramEnded,
     ProgramOutput,
     ProgramStarted,
@@ -37,7 +38,6 @@ _AS_GOOD = frozenset({404, 409, 410})
 _COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
-_TRY_AGAIN = re.compile(r"(?<!not )\b(try|call|send)( \w+){0,2} again\b")
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`
 
 
@@ -113,10 +113,8 @@ def failed_programs_told(subject: Subject) -> Watch:
             lost = ""
 
 
-@of_agents(
-    "The model is told of each page of a list that a service has.", "RFC 8288, Web Linking",
-    sees=[MainRequest, ServiceRequest, ServiceReply], begins=[ServiceRequest],
-)  # fmt: skip
+@of_agents("The model is told of each page of a list that a service has.", "RFC 8288, Web Linking",
+           sees=[MainRequest, ServiceRequest, ServiceReply], begins=[ServiceRequest])  # fmt: skip
 def pages_told(subject: Subject) -> Watch:
     """A page says whether there is a next one. A result may say that there are more."""
     asked, pages = dict[int, str](), dict[str, list[dict[str, Any]]]()
@@ -194,6 +192,31 @@ def refused_changes_told(subject: Subject) -> Watch:
             reply = None
 
 
+@invariant("The user is told of a change that the agent asks for after its answer, and that fails.",
+           "BUGS.md D8, D16", needs=[Need.AGENT, Need.MUTATING], begins=[ServiceRequest],
+           sees=[MainRequest, ServiceRequest, ServiceReply, Ended])  # fmt: skip
+def failed_changes_told_to_the_user(subject: Subject) -> Watch:
+    """The answer of the model cannot tell of it: an agent adds some words of its own."""
+    sent, failed = dict[int, ServiceRequest](), ""
+    while True:
+        entry = yield
+        if (kind := type(entry)) is ServiceRequest:
+            is_behind = all(each.name.startswith(OUTPUT_TOOL) for each in subject.asked)
+            if is_behind and outside.is_change(subject, entry) and entry.method in tools.CHANGING:
+                sent[entry.number] = entry
+        elif kind is ServiceReply:
+            how = f"status {entry.status}" if entry.status else entry.failure
+            if 0 < entry.status < REFUSED or entry.status in _AS_GOOD:
+                failed = ""  # it is made now, or who reads afterwards knows
+            elif entry.request in sent:
+                failed = f"{tools.described(sent[entry.request])} ends with {how}"
+        elif kind is Ended and failed and entry.outcome is Outcome.COMPLETED:
+            if not tells(entry.text):
+                return f"the user gets {entry.text!r:.80}, and {failed}"
+        else:
+            sent, failed = {}, ""
+
+
 def _boasts(text: str, name: str) -> bool:
     """Return whether a text is none, or a short one that begins with a word for a success."""
     verb = re.sub(r"[^a-z].*", "", name) or "done"
@@ -225,7 +248,8 @@ def changes_not_denied(subject: Subject) -> Watch:
     while True:
         entry = yield
         if type(entry) is ToolResult:
-            if outside.is_change(subject, entry) and not (entry.is_error or tells(entry.text)):
+            is_made = not (entry.is_error or entry.is_open or tells(entry.text))
+            if is_made and outside.is_change(subject, entry):
                 made[entry.call_id] = f"its tool has returned {entry.text!r:.60}"
         elif type(entry) in (ServiceRequest, ProgramStarted) and outside.is_change(subject, entry):
             call_id = sent[type(entry), entry.number] = tools.asked_for(subject, entry)
@@ -250,18 +274,15 @@ def changes_not_denied(subject: Subject) -> Watch:
             for call_id, message in subject.results.items():
                 text = message.text.lower()
                 is_denied = call_id in made and PATTERNS["denied"].search(text)
-                asks_again = call_id in made.keys() & twice and _TRY_AGAIN.search(text)
-                is_hidden = call_id in hidden and _hides_change(message.text, bodies[call_id])
+                asks_again = call_id in made.keys() & twice and PATTERNS["try again"].search(text)
+                answer = strings(json_value(bodies.get(call_id, "")))  # to the change
+                is_told = any(map(message.text.__contains__, answer))
+                is_told = is_told or bool(PATTERNS["partly"].search(message.text))
+                is_hidden = call_id in hidden and tells(text) and not is_told
                 if (is_denied or asks_again or is_hidden) and not tells(text, "doubts"):
                     denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
                     return f"{denied}, and {made[call_id]}"
             made, sent, bodies, hidden, twice = {}, {}, {}, set(), set()
-
-
-def _hides_change(text: str, body: str) -> bool:
-    """Return whether a text tells of a failure alone, and not of a change with this answer."""
-    is_told = any(each in text for each in strings(json_value(body)))
-    return tells(text) and not is_told and not PATTERNS["partly"].search(text)
 
 
 @of_agents(

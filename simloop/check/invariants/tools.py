@@ -45,10 +45,8 @@ _CLEAR, _LONG = 4, 1_000  # characters: such results are not equal by chance, an
 BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
 
 
-@invariant(
-    "The tool of a call runs at most once.", "BUGS.md C10, C13, D9, D14",
-    sees=[Prompt, ToolCall, ToolStarted], begins=[ToolCall, ToolStarted],
-)  # fmt: skip
+@invariant("The tool of a call runs at most once.", "BUGS.md C10, C13, D9, D14",
+           sees=[Prompt, ToolCall, ToolStarted], begins=[ToolCall, ToolStarted])  # fmt: skip
 def tool_runs_at_most_once(subject: Subject) -> Watch:
     """A retry or a repeated id must not run a tool again.
 
@@ -113,9 +111,11 @@ def changes_made_once(subject: Subject) -> Watch:
         else:
             # Another agent may ask meanwhile, so the calls of each newest reply count.
             asked = sum(len(reply.calls) for reply in subject.facts.last_replies())
+            request = subject.facts.request
+            offered = [each.name for each in request.tools] if request else []
             if kind is ProgramStarted:
                 counts, run, most = inner, entry.args, max(asked, 1)  # once for the turn itself
-            elif not called[entry.name] and _is_inner(entry.name, subject.facts.request):
+            elif not called[entry.name] and offered and entry.name not in offered:
                 counts, run, most = inner, (entry.name, entry.arguments), asked
             else:
                 counts, run, most = started, entry.name, called[entry.name]
@@ -144,20 +144,13 @@ def what_of(request: ServiceRequest) -> tuple[str, str, str, str]:
     return request.service, request.method, request.path, request.body
 
 
-def _is_inner(name: str, request: SentRequest | None) -> bool:
-    offered = () if request is None else request.tools
-    return bool(offered) and all(each.name != name for each in offered)
-
-
 def _bare(text: str) -> str:
     """Return a text without white space, which JSON may have or not."""
     return "".join(text.split())
 
 
-@invariant(
-    "A tool runs only for a call of the model, with the name and the arguments of the call.",
-    "BUGS.md D9, D11, D14", sees=[ToolCall, CallRenamed, ToolStarted],
-)  # fmt: skip
+@invariant("A tool runs only for a call of the model, with the name and the arguments of the call.",
+           "BUGS.md D9, D11, D14", sees=[ToolCall, CallRenamed, ToolStarted])  # fmt: skip
 def only_called_tools_run(subject: Subject) -> Watch:
     """Hooks and converting loops may change the arguments, and an agent may change the ids.
 
@@ -394,6 +387,8 @@ def failures_told(subject: Subject) -> Watch:
         elif kind is not Request:
             failed.clear()
         else:
+            reply = reply_before(subject.facts, entry)
+            ids = [call.id for call in reply.calls] if reply else []
             inner = [call_id for call_id in failed if call_id.startswith("own-")]
             inside = [failed.pop(each) for each in inner]  # of the calls that this request answers
             if inside and len(subject.results) == 1:
@@ -401,7 +396,7 @@ def failures_told(subject: Subject) -> Watch:
             for call_id, message in subject.results.items():
                 name, why = failed.pop(call_id, ("", ""))
                 is_told = message.is_error or why in message.text or tells(message.text, tool=name)
-                if name and not is_told:
+                if name and not is_told and len({*ids}) == len(ids):
                     has = f"request {entry.number} has {message.text!r:.60} for call {call_id!r}"
                     return f"{has}, and the tool {name!r} failed: {why:.80}"
 
@@ -447,11 +442,9 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
                     answered[call_id] = where
 
 
-@invariant(
-    "The end of one tool does not cancel another tool of the same reply.",
-    "BUGS.md D3, D4, D15", sees=[Prompt, StopRequested, Queued, ToolStarted, ToolResult,
-    MainRequest], begins=[StopRequested, Queued, ToolStarted, ToolResult],
-)  # fmt: skip
+@invariant("The end of one tool does not cancel another tool of the same reply.",
+           "BUGS.md D3, D4, D15", sees=[Prompt, StopRequested, Queued, ToolStarted, ToolResult,
+           MainRequest], begins=[StopRequested, Queued, ToolStarted, ToolResult])  # fmt: skip
 def no_tool_cancelled_by_another(subject: Subject) -> Watch:
     """The times show it: the request follows when the other tool ends, after a few seconds.
 
@@ -481,10 +474,8 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
             running, stopped = {}, kind is StopRequested
 
 
-@of_agents(
-    "An agent sends a tool result as the tool returned it.", "BUGS.md D8, D9, D20",
-    sees=[ToolStarted, ToolResult, Queued, StopRequested, Prompt, MainRequest],
-)  # fmt: skip
+@of_agents("An agent sends a tool result as the tool returned it.", "BUGS.md D8, D9, D20",
+           sees=[ToolStarted, ToolResult, Queued, StopRequested, Prompt, MainRequest])  # fmt: skip
 def sent_result_matches_tool_result(subject: Subject) -> Watch:
     """An agent may put words around a text, and cut a long text; later, it may replace the text.
 
@@ -652,11 +643,9 @@ def _cut(message: ToolMessage, result: ToolResult) -> str:
     return f"the result of call {message.call_id!r} is cut to {text!r:.80} from {whole!r:.80}"
 
 
-@of_agents(
-    "An agent answers a call with the result of a tool run for the same arguments.",
-    "BUGS.md D9, D14", sees=[ToolStarted, ToolResult, ServiceRequest, MainRequest],
-    begins=[ToolStarted, ServiceRequest],
-)  # fmt: skip
+@of_agents("An agent answers a call with the result of a tool run for the same arguments.",
+           "BUGS.md D9, D14", sees=[ToolStarted, ToolResult, ServiceRequest, MainRequest],
+           begins=[ToolStarted, ServiceRequest])  # fmt: skip
 def no_result_of_other_arguments(subject: Subject) -> Watch:
     """An agent may remember results, and answer a call without a tool in its own words.
 
@@ -721,10 +710,8 @@ def _is_part(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return len(shared) == min(len(one), len(other)) and all(one[k] == other[k] for k in shared)
 
 
-@invariant(
-    "No tool runs for a call of a reply that failed or was cut off.",
-    "BUGS.md D10, D11", sees=[ToolStarted, MainRequest],
-)  # fmt: skip
+@invariant("No tool runs for a call of a reply that failed or was cut off.",
+           "BUGS.md D10, D11", sees=[ToolStarted, MainRequest])  # fmt: skip
 def no_tools_for_broken_replies(subject: Subject, entry: Any) -> str:
     """The arguments may be cut off too, and a retry would call the tool again.
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from simloop.check.invariants.agents import is_answer
+from simloop.check.invariants.agents import has_failed, has_overflowed, is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import UNCERTAIN, is_change
 from simloop.check.invariants.requests import BEHIND, forms, is_summed
@@ -81,7 +81,7 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
 @of_agents(
     "The next request contains each message that the agent takes from the queue, in the order in "
     "which the user sent them.", "BUGS.md B12, D5, E9",
-    sees=[entries.Prompt, entries.Queued, MainRequest, entries.Ended, entries.Footer],
+    sees=[entries.Prompt, entries.Queued, entries.Request, entries.Ended, entries.Footer],
 )  # fmt: skip
 def queued_messages_delivered(subject: Subject) -> Watch:
     """If messages are queued at the end of a run, and none is the next prompt, they were taken.
@@ -95,6 +95,7 @@ def queued_messages_delivered(subject: Subject) -> Watch:
     undecided: list[str] = []  # what waited at its end, and may be lost
     said: set[str] = set()
     prompt = passed = ""
+    beside: list[str] = []  # new in requests without tools, as for a plan
     taken: list[str] = []  # queued at the end of the run before, and not the prompt
     there: list[str] = []  # queued at the end of the newest run
     completed = False
@@ -116,9 +117,15 @@ def queued_messages_delivered(subject: Subject) -> Watch:
             # A prompt from the queue shows that the messages after it are there, too.
             prompt, taken = entry.text, [] if entry.text in said else there
             passed, completed = waiting.deliver(entry.text), False
-        elif (asked := facts.request) and (subject.machine or not facts.lacks_tools(asked)):
+        elif (asked := facts.request) and (
+            entry.purpose != "main" or facts.is_aside or facts.lacks_tools(asked)
+        ):
+            beside += _of_user(facts.added)
+        elif asked:
             is_new = aborted is not None and not _goes_on(asked, aborted, prompt)
-            texts, lost = _of_user(facts.added), undecided if is_new else []
+            kept = [text for text in beside if text in _of_user(asked.messages)]
+            texts, lost = [*kept, *_of_user(facts.added)], undecided if is_new else []
+            beside = []
             aborted, undecided = None, []
             waiting.drop(lost)
             before = texts[: texts.index(prompt) if prompt in texts else 0]
@@ -208,6 +215,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
                     number, told = was[-1].number, [each.text for each in was[-1].messages]
                     told += [facts.replies[number].text] if number in facts.replies else []
                     is_short = sum(map(len, told)) < 2 * _SHORT_CHARS and len(told) <= window
+                    is_short = is_short and not any(map(has_overflowed, facts.replies.values()))
                     is_lost = is_short and _adds(request, prompt, was, _words(facts, tried))
                     pending = f"{lost} in the run before, which {_ENDED[ended]}" * is_lost
                 if keeps and pending:
@@ -291,6 +299,7 @@ class _Memory:
         self.said = ""  # the text of the last run that was completed
         self.prompts = set[str]()  # those before the newest
         self.is_first = False
+        self.may_be_short = False  # the model has called it too long
         self.is_of_one = True  # user and session: this prompt and the one before
         self.began_ns = 0
         self.systems = set[str]()  # the system prompts of requests that prepare an answer
@@ -311,7 +320,8 @@ class _Memory:
 
     def end(self, ended: entries.Ended) -> str:
         lack, was_completed, self.text = self.lack, self.completed, ended.text
-        self.completed = ended.outcome is Outcome.COMPLETED
+        is_told = has_failed(ended, self.facts.reply)  # as an answer
+        self.completed = ended.outcome is Outcome.COMPLETED and not is_told
         if lack is not None and self.completed:
             # What a first prompt left may go with its failure.
             self.forgot = lack.number if self.answered else None
@@ -333,6 +343,7 @@ class _Memory:
         """Return how the first request of a run has lost a part of the conversation."""
         facts, before, was_first = self.facts, self.facts.before, self.is_first
         self.current.add(request.system_prompt)
+        self.may_be_short = self.may_be_short or any(map(has_overflowed, facts.replies.values()))
         if self.lack is not None and _has_some(request, self.lack):
             self.lack = None  # that request was for something else, such as a summary
         prepares = request.system_prompt in self.systems - {self.answering}
@@ -344,7 +355,7 @@ class _Memory:
             return ""
         reply = facts.replies.get(before.number)
         size = max(len(before.messages), len(reply.calls) if reply else 0)
-        is_long = size > _MOST or _is_long(facts, before, request)
+        is_long = self.may_be_short or size > _MOST or _is_long(facts, before, request)
         old = {*before.messages} - {*map(UserMessage, _of_user(request.messages[-1:]))}
         if facts.previous is not None or is_long or not old:
             return ""
@@ -356,7 +367,9 @@ class _Memory:
         if not _has_some(request, lack):
             # Of several agents, some need no conversation.
             is_other = self.holding and request.system_prompt not in self.holding
-            self.lack = None if is_other or _is_quoted(old, request) else lack
+            newest = "".join(_of_user(request.messages[-1:]))
+            is_quoted = any(each.text and each.text in newest for each in old)
+            self.lack = None if is_other or is_quoted else lack
             return ""
         self.kept = request.number
         if size > _SHORT:
@@ -396,11 +409,6 @@ def _speaker(prompt: str) -> str:
     return name if colon and name.isalnum() else ""
 
 
-def _is_quoted(old: Collection[Message], request: SentRequest) -> bool:
-    newest = _of_user(request.messages[-1:])
-    return any(each.text and each.text in text for text in newest for each in old)
-
-
 def _lost_prompt(before: SentRequest, request: SentRequest, prompts: Collection[str]) -> str:
     """Return an earlier prompt that a request lacks, or "", as if it begins with a summary."""
     is_shortened = request.messages[0] not in before.messages
@@ -412,23 +420,22 @@ def _lost_prompt(before: SentRequest, request: SentRequest, prompts: Collection[
 
 def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
     """Return whether an agent may shorten its conversation, or has asked for a summary of it."""
-    between = filter(None, map(facts.sent.get, range(before.number, request.number)))
+    between = [*filter(None, map(facts.sent.get, range(before.number, request.number)))]
     has_asked = any(
         each.number in facts.asides or each.purpose != "main"
         or (not each.tools and is_summed(facts.replies.get(each.number), request))
         for each in between
     )  # fmt: skip
     without = facts.lacks_tools(request) or facts.lacks_tools(before)
-    said = [each.text for each in (*before.messages, *request.messages[-1:])]
+    newest = (message for each in (*between, request) for message in each.messages[-1:])
+    said = [each.text for each in (*before.messages, *newest)]
     said += [call.arguments for each in before.messages for call in calls_of(each)]
     said += [facts.replies[before.number].text] if before.number in facts.replies else []
     return sum(map(len, said)) > _SHORT_CHARS or without or has_asked
 
 
-@of_agents(
-    "An answer that the model has continued reaches the user whole.",
-    "BUGS.md C6, E8", sees=[entries.Prompt, MainRequest, entries.Ended],
-)  # fmt: skip
+@of_agents("An answer that the model has continued reaches the user whole.",
+           "BUGS.md C6, E8", sees=[entries.Prompt, MainRequest, entries.Ended])  # fmt: skip
 def continued_answers_are_whole(subject: Subject) -> Watch:
     """An agent may also ask for a shorter answer, which replaces the one that was cut off."""
     facts, parts, is_first = subject.facts, list[str](), True
@@ -459,13 +466,11 @@ def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:
     return stop.cause is not StopCause.ABORT or not is_flag
 
 
-@invariant(
-    "After a stop, the run sends no request and starts no tool.",
-    "BUGS.md C9, D7, D10",
-    sees=[entries.StopRequested, entries.Prompt, entries.Request, entries.ToolStarted,
-          entries.LeftBehind, entries.ServiceRequest, entries.ServiceReply],
-    begins=[entries.StopRequested, entries.LeftBehind, entries.ServiceRequest],
-)  # fmt: skip
+@invariant("After a stop, the run sends no request and starts no tool.",
+           "BUGS.md C9, D7, D10",
+           sees=[entries.StopRequested, entries.Prompt, entries.Request, entries.ToolStarted,
+           entries.LeftBehind, entries.ServiceRequest, entries.ServiceReply],
+           begins=[entries.StopRequested, entries.LeftBehind, entries.ServiceRequest])  # fmt: skip
 def nothing_starts_after_stop(subject: Subject) -> Watch:
     """This holds during a reply, between two tools and in a backoff.
 
@@ -519,10 +524,8 @@ def _is_of_others(facts: Facts, entry: entries.Request) -> bool:
     return is_again or not said
 
 
-@invariant(
-    "A stopped run ends within the grace period for cleanup code.",
-    "BUGS.md C9, D4", sees=[entries.Ended],
-)  # fmt: skip
+@invariant("A stopped run ends within the grace period for cleanup code.",
+           "BUGS.md C9, D4", sees=[entries.Ended])  # fmt: skip
 def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
     """A tool may say how long it outlives a cancellation; who hears nothing, or waits, has none."""
     facts, stop = subject.facts, subject.facts.stop

@@ -320,7 +320,7 @@ def test_an_agent_may_give_up_after_a_wait_that_cannot_be_read(asked_for: str) -
 
 def two_prompts(
     status: int = 500, *, message: str = "no more", wait_s: int = 0, result: str = "seen",
-    sums: bool = False, hands_over: bool = False,
+    sums: bool = False, hands_over: bool = False, is_too_long: bool = False,
 ) -> Recording:  # fmt: skip
     """A prompt goes on after a tool and a failure, and the next one fails there."""
     run, history = Recording(), list[Message]()
@@ -331,7 +331,8 @@ def two_prompts(
         run.request(history := [*history, GO]).replied("", "a").started("a").result("a", text)
         tools = ["pay"] if hands_over and run.requests > 2 else ["look"]
         history = [*history, said("", "a"), returned("a", text)]
-        run.request(history, tools=tools).failed(code)
+        words = "prompt is too long" if is_too_long else "broken"
+        run.request(history, tools=tools).failed(400 if is_too_long else code, words=words)
         if run.requests == 2:
             run.after(1).request(history).replied("Yes.").ended(text="Yes.")
             history = [*history, said("Yes.")]
@@ -359,6 +360,7 @@ def test_a_stop_or_a_framework_may_end_a_prompt_where_another_went_on(through: s
     [
         (two_prompts(), 1),
         (two_prompts(503), 0),
+        (two_prompts(is_too_long=True), 0),
         (two_prompts(message="Please wait a minute"), 0),
         (two_prompts(wait_s=1), 1),
         (two_prompts(wait_s=2), 0),
@@ -697,7 +699,8 @@ def test_each_try_may_count_as_a_step(most: int, finds: int) -> None:
     [
         (Limits(max_steps=3, max_error_count=4), 3, 0),
         (Limits(max_steps=3, max_error_count=4), 4, 1),
-        (Limits(max_steps=3).declared, 3, 1),
+        (Limits(max_steps=3).declared, 3, 0),
+        (Limits(max_steps=3).declared, 6, 1),
     ],
 )
 def test_a_reply_that_is_cut_off_counts_as_a_step_or_as_an_error(
@@ -719,6 +722,45 @@ def test_a_blank_reply_before_a_message_counts_as_a_step_or_as_an_error(
         run.text(" ").finish().request(sent)
     limits = Limits(max_steps=blanks, max_error_count=4)
     assert len(run.found(agent_respects_its_limits, Subject(limits=limits))) == finds
+
+
+@pytest.mark.parametrize(("empty", "finds"), [(5, 0), (6, 1)])
+def test_who_declares_no_number_of_errors_asks_a_few_times_again(empty: int, finds: int) -> None:
+    run = asked()
+    for _ in range(empty):
+        run.finish().after(1).request([GO])
+    limits = Limits(max_steps=empty).declared
+    assert len(run.found(agent_respects_its_limits, Subject(limits=limits))) == finds
+
+
+@pytest.mark.parametrize(("summaries", "finds"), [(1, 1), (2, 0)])
+def test_the_failures_of_summaries_may_count_as_errors(summaries: int, finds: int) -> None:
+    run = asked().failed(503).after(1)
+    for _ in range(summaries):
+        run.request([GO, UserMessage("Sum up.")], purpose="summary", tools=[]).failed().after(1)
+    run.request([GO]).failed(503).ended(FAILED, message="no more")
+    limits = Limits(max_steps=9, max_error_count=4)
+    assert len(run.found(agent_uses_its_limits, Subject(limits=limits))) == finds
+
+
+@pytest.mark.parametrize("plans", [True, False])
+def test_a_request_for_a_plan_is_none_for_a_summary(*, plans: bool) -> None:
+    run = Recording().prompt()
+    if plans:
+        run.request([GO], tools=[]).replied("Plan.")
+    history = [*ASKED, returned("a"), UserMessage("And?")]
+    run.request([GO]).replied("", "a").started("a").result("a").request(history, tools=[])
+    run.failed(401).ended(FAILED, message="no more")
+    found = run.found(agent_uses_its_limits, Subject(limits=Limits(max_steps=9)))
+    assert bool(found) is not plans
+
+
+def test_a_plan_is_no_answer() -> None:
+    run = asked().replied("", "a").started("a").result("a")
+    for tools, finds in ([], 0), (["look"], 1):
+        ended = copy.deepcopy(run).request([*ASKED, returned("a")], tools=tools).replied("Plan.")
+        ended.ended(FAILED, message="no more")
+        assert len(ended.found(no_failure_after_an_answer)) == finds
 
 
 @pytest.mark.parametrize(("outlives", "finds"), [({}, 1), ({"outlives_cancel": "1ms"}, 0)])
@@ -901,3 +943,80 @@ def test_a_program_of_the_agents_own_may_fail_after_the_answer(status: int, find
     run = saves(asked().replied("Done."), 1)
     assert len(run.found(no_failure_after_an_answer)) == finds
     assert len(saves(run.prompt("More."), 2).found(further_prompts_reach_the_model)) == finds
+
+
+@pytest.mark.parametrize(("retried", "finds"), [(0, 1), (1, 0)])
+def test_a_reply_whose_calls_are_of_no_use_may_be_asked_for_again(retried: int, finds: int) -> None:
+    """Of three replies, an agent may count those that it has left out, or not."""
+    run = asked()
+    for _ in range(retried):
+        run.replied("", "x").request([GO])
+    history: list[Message] = [GO]
+    for call_id in ("a", "b", "c")[retried:]:
+        history += [said("", call_id), returned(call_id)]
+        run.replied("", call_id).started(call_id).result(call_id).request(history)
+    limits = Limits(max_steps=3).declared
+    assert len(run.found(agent_respects_its_limits, Subject(limits=limits))) == finds
+
+
+@pytest.mark.parametrize(
+    ("code", "finds"), [("", 1), ("previous_response_not_found", 0), ("overloaded_error", 0)]
+)
+def test_a_provider_may_have_forgotten_what_a_request_goes_on_from(code: str, finds: int) -> None:
+    run = asked().add(Error, 1, Fault("broken", status=400, code=code)).after(1).request([GO])
+    assert len(run.found(no_retry_of_permanent_failure)) == finds
+
+
+@pytest.mark.parametrize(("source", "finds"), [("ToolOutput(Answer)", 0), ("Agent(Answer)", 1)])
+def test_an_agent_that_asks_for_a_call_takes_no_text_for_an_answer(source: str, finds: int) -> None:
+    run = asked().replied("Yes.").ended(FAILED, message="no more")
+    assert len(run.found(no_failure_after_an_answer, Subject(source=source))) == finds
+
+
+@pytest.mark.parametrize(("after_s", "finds"), [(59, 0), (60, 1)])
+def test_a_provider_that_asks_for_a_wait_need_not_be_asked_before(after_s: int, finds: int) -> None:
+    run = asked().failed(429, retry_after="60").ended(FAILED, message="busy").after(after_s)
+    run.prompt("Next.").ended(FAILED, message="Error: busy")
+    assert len(run.found(further_prompts_reach_the_model)) == finds
+    run = asked().failed(429).ended(FAILED, message="busy").prompt("Next.")
+    assert run.ended(FAILED, message="Error: busy").found(further_prompts_reach_the_model)
+
+
+@pytest.mark.parametrize(
+    ("through", "message", "finds"),
+    [
+        ("langgraph", "Recursion limit of 8 reached", 1),
+        ("langgraph", "no more", 0),
+        ("", "no more", 1),
+    ],
+)
+def test_a_framework_that_counts_other_steps_ends_no_run_below_the_limit(
+    through: str, message: str, finds: int
+) -> None:
+    run = asked().replied("", "a").started("a").result("a")
+    run.add(entries.Ended, FAILED, "", f"Error: {message}", "", 0, through=through)
+    limits = Limits(max_steps=9).declared
+    assert len(run.found(agent_uses_its_limits, Subject(limits=limits))) == finds
+
+
+@pytest.mark.parametrize(("ids", "waited_s", "finds"), [("a", 2, 0), ("", 2, 1), ("a", 1, 0)])
+def test_calls_in_place_of_a_summary_may_count_as_a_failure(
+    ids: str, waited_s: int, finds: int
+) -> None:
+    run, more = asked().replied("Yes.").ended(text="Yes.").prompt("More."), UserMessage("More.")
+    run.request([GO, UserMessage("Sum up.")], tools=[]).replied("So." * (not ids), *ids)
+    run.request([GO, said("Yes."), more]).failed(503).after(waited_s)
+    run.request([GO, said("Yes."), more])
+    assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
+
+
+@pytest.mark.parametrize(("code", "finds"), [("", 0), ("invalid_api_key", 1)])
+def test_a_failure_without_a_status_and_a_code_may_pass(code: str, finds: int) -> None:
+    run = asked().add(Error, 1, Fault("broken", code=code)).after(1).request([GO])
+    assert len(run.found(no_retry_of_permanent_failure, declaring())) == finds
+
+
+def test_calls_of_tools_do_not_count_as_failures() -> None:
+    run, history = asked().replied("", "a").started("a").result("a"), [*ASKED, returned("a")]
+    run.request(history).failed(503).after(2).request(history)
+    assert run.found(agent_backoff_matches_policy, declaring())

@@ -459,3 +459,42 @@ def test_arguments_that_are_no_json_may_be_sent_in_other_words(sent: str, is_kep
         reply = AssistantMessage("", (ToolCall("a", "look", sent),))
         run.request([GO, reply, ToolMessage("a", "seen")])
         assert (run.found(replies_with_calls_kept) == []) is kept
+
+
+@pytest.mark.parametrize(
+    ("history", "finds"),
+    [
+        ([said("I look.", "a"), returned("a")], 1),
+        ([GO, said("I look.", "a"), returned("a")], 0),
+        ([said("", "z"), returned("z")], 0),  # it may be that of another agent
+    ],
+)
+def test_a_history_that_is_cut_amid_a_turn_has_its_prompt(
+    history: list[Message], finds: int
+) -> None:
+    run = looked().request(history).replied("Yes.").ended(text="Yes.")
+    found = run.found(newest_user_message_sent)
+    assert found == ["request 2 does not hold the user's message 'Go.'"] * finds
+
+
+def test_a_prompt_may_be_sent_without_the_blanks_around_it() -> None:
+    run = Recording().prompt(" Go.\n").request([GO])
+    assert run.found(newest_user_message_sent) == []
+
+
+@pytest.mark.parametrize(("ends", "finds"), [(True, 0), (False, 1)])
+def test_a_turn_that_was_broken_off_may_be_told_by_its_calls_alone(
+    finds: int, *, ends: bool
+) -> None:
+    run = looked().stop().ended(Outcome.ABORTED).prompt("More.") if ends else looked()
+    run.request([GO, said("", "a"), returned("a"), MORE])
+    assert len(run.found(replies_with_calls_kept)) == finds
+    run = looked().stop().ended(Outcome.ABORTED).prompt("More.")
+    run.request([GO, said("Other.", "a"), returned("a"), MORE])
+    assert run.found(replies_with_calls_kept)
+
+
+@pytest.mark.parametrize(("arguments", "finds"), [("null", 0), ("[1]", 1)])
+def test_arguments_that_are_null_may_be_sent_as_none(arguments: str, finds: int) -> None:
+    run = asked().call("a", arguments).finish().request([GO, said("", "a"), returned("a")])
+    assert len(run.found(replies_with_calls_kept)) == finds

@@ -30,6 +30,7 @@ from simloop.check.invariants.requests import (
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.told import (
     changes_not_denied,
+    failed_changes_told_to_the_user,
     failed_programs_told,
     failures_not_remembered,
     missing_rows_told,
@@ -75,6 +76,12 @@ def asked(system_prompt: str = "") -> Recording:
 def looked(text: str, *, is_error: bool = False) -> Recording:
     run = asked().replied("", "a").add(entries.ToolStarted, "a", "look", "{}", own=True)
     return run.result("a", text, is_error=is_error)
+
+
+def twins(*ids: str) -> Recording:
+    """Two calls, of which the first fails; their ids may be one."""
+    run = asked().replied("", *ids).add(entries.ToolStarted, "a", "look", "{}", own=True)
+    return run.result("a", "Error: full", is_error=True)
 
 
 def sent(run: Recording, text: str) -> Recording:
@@ -488,6 +495,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (failures_told, sent(looked("Error: the disk is full", is_error=True), "done"),
      "has 'done' for call 'a', and the tool 'look' failed: the disk is full"),
     (failures_told, sent(asked().replied("", "a").started("a"), "done"), "it has not ended"),
+    (failures_told, sent(twins("a", "b"), "done"), "and the tool 'look' failed: full"),
     (failures_told, sent(paying(), "done"), "and the tool 'pay' failed: the bank is away"),
     (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed"), "ended with exit status 3"),
     (failed_programs_told, sent(printed("", -9), "It is done."), "and its program was ended"),
@@ -560,11 +568,13 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (arguments_quoted, commanded("measure it's", text="it's"), "of call 'a' as it is"),
     (arguments_quoted, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
     (arguments_quoted, addressed("/users/a/b%3Fc%3Dd%23e"), "of call 'a' as it is"),
+    (arguments_quoted, addressed("/users?name=a/b?c=d"), "of call 'a' as it is"),
     (summaries_lose_nothing, windowed("No."), "request 3 and its summary lack 'Go.'"),
     (summaries_lose_nothing, summed_twice("Go.", "Sum up."), "and its summary lack 'At first.'"),
     (summaries_lose_nothing, summed_twice("At first.", wish="Rather two."), "lack 'Rather two.'"),
     (no_failure_in_place_of_the_history, summed_in_vain(), "has 'Before: not available' for its"),
     (no_failure_in_place_of_the_history, forgotten(), "request 5 has nothing of its history"),
+    (no_failure_in_place_of_the_history, forgotten(UserMessage("Hm.")), "nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(words=""), "nothing of its history"),
     (no_failure_in_place_of_the_history, forgotten(*SUMMED[3:5], of=SUMMED[:3]),
      "nothing of its history"),
@@ -587,6 +597,10 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "request 2 repeats request 1 without its tools"),
     (no_failure_in_place_of_the_history,
      summed([FAILED, GO], fails=True), "the summary failed"),
+    (no_failure_in_place_of_the_history,
+     asked().replied("", "a").request(SUMMED[:3]).replied("", "b")
+     .request([UserMessage("Sum it up")], tools=[]).text("In sh").finish(FinishReason.LENGTH)
+     .request([UserMessage("Before: In sh"), *SUMMED[3:5]]), "the summary is cut off"),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: "), GO]), "has no words"),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: In sh"), GO], cut="In sh"),
      "has 'Before: In sh' for its history: the summary is cut off"),
@@ -735,6 +749,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (arguments_quoted, commanded("cd lakes && measure lake 7", key="command")),
     (arguments_quoted, commanded("measure", "lake 7")),
     (arguments_quoted, addressed("/users/a%2Fb%3Fc=d%23e")),
+    (arguments_quoted, addressed("/users?name=a/b%3Fc%3Dd%23e")),
+    (failures_told, sent(twins("a", "a"), "done")),
     (arguments_quoted, addressed("/fetch?url=http://x/y?z", "http://x/y?z")),
     (services_not_pressed, pressed(9, retry_after="soon")),
     (services_not_pressed, pressed(9, retry_after="90")),
@@ -762,6 +778,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (summaries_lose_nothing, summed_twice("At first.", "Rather two.", wish="Rather two.")),
     (summaries_lose_nothing, summed_twice("At first.", r'["f\u00fcr zwei"]', wish="für zwei")),
     (no_failure_in_place_of_the_history, forgotten(*SUMMED[3:5])),
+    (no_failure_in_place_of_the_history, forgotten(UserMessage("(Older ones are left out.)"))),
+    (no_failure_in_place_of_the_history, summed([UserMessage("Before: (left out)"), GO])),
     (no_failure_in_place_of_the_history, forgotten(UserMessage("In short."), words="In short.")),
     (no_failure_in_place_of_the_history, summed([FAILED, *SUMMED[1:5]], fails=True)),
     (no_failure_in_place_of_the_history, summed([GO, *SUMMED[3:5]])),
@@ -906,9 +924,11 @@ def printing(result: str, status: int) -> Recording:
     return run.request([*CALLED, returned("a", result)])
 
 
-def has_run(result: str, *, stops: bool = True, is_error: bool = False) -> Recording:
-    run = asked().call("a").finish(FinishReason.TOOL_CALLS)
-    run.started("a").result("a", "paid 17", is_error=is_error)
+def has_run(
+    result: str, *, stops: bool = True, is_error: bool = False, is_open: bool = False
+) -> Recording:
+    run = asked().call("a").finish(FinishReason.TOOL_CALLS).started("a")
+    run.add(entries.ToolResult, "a", "look", "paid 17", is_error, is_open=is_open)
     run = run.stop().ended(Outcome.ABORTED).prompt() if stops else run
     return run.request([GO, said("", "a"), returned("a", result)])
 
@@ -1063,6 +1083,7 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
         (printing("Error: it took too long", -9), 0),
         (has_run("paid 17"), 0),
         (has_run("This call was never run.", stops=False), 1),
+        (has_run("This call was never run.", is_open=True), 0),
         (has_run("This call was not executed.", is_error=True), 0),
     ],
 )
@@ -1081,3 +1102,59 @@ def test_a_retry_after_503_has_the_same_key(first: str, second: str, finds: int)
     run.add(entries.ServiceReply, 1, 503)
     run.add(entries.ServiceRequest, 2, BANK, "POST", "/b", "{}", second)
     assert len(run.found(uncertain_changes_not_repeated, PAYS)) == finds
+
+
+def told_later(
+    *replies: tuple[str, int], text: str = "Done.", call: str = "", address: str = BANK
+) -> Recording:
+    """Requests to a service after the answer, with their statuses, and what the user is told."""
+    run = asked()
+    run = run.call("a", name=call).finish() if call else run.replied("Done.")
+    for number, (method, status) in enumerate(replies, 1):
+        run.add(entries.ServiceRequest, number, address, method, "/calls", "{}")
+        failure = "" if status else "closed"
+        run.add(entries.ServiceReply, number, status, failure=failure)
+    return run.ended(text=text)
+
+
+@pytest.mark.parametrize(
+    ("run", "finds"),
+    [
+        (told_later(("POST", 503)), 1),
+        (told_later(("POST", 422)), 1),
+        (told_later(("POST", 0)), 1),
+        (told_later(("POST", 503), ("POST", 503), text="Done. A colleague calls."), 1),
+        (told_later(("POST", 503), call="final_result"), 1),
+        (told_later(("POST", 503), call="pay"), 0),
+        (told_later(("POST", 503), text="Done. The call could not be arranged."), 0),
+        (told_later(("POST", 201)), 0),
+        (told_later(("POST", 409)), 0),
+        (told_later(("POST", 503), ("POST", 201)), 0),
+        (told_later(("POST", 503), ("GET", 200)), 0),
+        (told_later(("GET", 503)), 0),
+        (told_later(("POST", 503), address="https://other.example"), 0),
+    ],
+)
+def test_the_user_is_told_of_a_change_behind_the_answer_that_fails(
+    run: Recording, finds: int
+) -> None:
+    found = run.found(failed_changes_told_to_the_user, Subject(mutating={"pay", BANK}))
+    assert len(found) == finds
+    assert all("and the request POST https://b.example/calls ends with" in each for each in found)
+
+
+def test_a_change_before_another_request_is_told_to_the_model() -> None:
+    run = asked().replied("", "a").add(entries.ServiceRequest, 1, BANK, "POST", "/b", "{}")
+    run.add(entries.ServiceReply, 1, 503).request([*CALLED, returned("a", "Error: 503")])
+    run.replied("Done.").ended(text="Done.")
+    assert run.found(failed_changes_told_to_the_user, Subject(mutating={"pay", BANK})) == []
+
+
+def test_a_run_that_fails_needs_no_answer_and_the_next_one_tells_nothing_of_it() -> None:
+    subject = Subject(mutating={"pay", BANK})
+    for outcome, finds in (Outcome.COMPLETED, 1), (Outcome.FAILED, 0):
+        run = told_later(("POST", 503))
+        run.entries.pop()
+        run.ended(outcome, text="Done.").prompt("And?").request([UserMessage("And?")])
+        run.replied("Yes.").ended(text="Yes.")
+        assert len(run.found(failed_changes_told_to_the_user, subject)) == finds

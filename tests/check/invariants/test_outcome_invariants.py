@@ -158,3 +158,17 @@ def test_the_text_of_a_machine_is_never_lost() -> None:
 def test_a_text_in_the_arguments_of_the_last_call_is_an_answer(text: str, finds: int) -> None:
     run = asked().call("a", '{"text":"","more":["Yes."]}').finish()
     assert len(run.ended(text=text).found(completed_without_open_calls)) == finds
+
+
+@pytest.mark.parametrize(
+    ("word", "source", "finds"),
+    [("refusal", "openai", 0), ("refusal", "anthropic", 1), ("content_filter", "openai", 1)],
+)
+def test_a_refusal_of_a_model_of_openai_is_a_text_for_the_user(
+    word: str, source: str, finds: int
+) -> None:
+    run = asked().text("I cannot.").add(entries.Finish, 1, FinishReason.CONTENT_FILTER, word)
+    found = run.ended(text="I cannot.").found(
+        completed_after_a_complete_reply, Subject(source=source)
+    )
+    assert len(found) == finds

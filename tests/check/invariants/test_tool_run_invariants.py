@@ -16,6 +16,7 @@ from recording import Recording, of_machine, returned, said
 from simloop import Scenario, ScriptedTool, Simulation
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outside import (
+    calls_broken_off_in_time,
     tools_broken_off_in_time,
     uncertain_changes_not_repeated,
 )
@@ -727,3 +728,40 @@ def test_what_a_service_has_sent_for_another_call_is_no_result(run: Recording, f
     found = run.found(results_not_crossed)
     assert len(found) == finds
     assert all("request 2 answers call 'a' with what a service has sent" in one for one in found)
+
+
+@pytest.mark.parametrize(
+    ("tries_s", "ids", "finds"),
+    [
+        ((12, 12, 12), "a", 1),
+        ((10, 10, 10), "a", 0),
+        ((12, 19, 12), "a", 0),  # the timeout is that of a request
+        ((12, 12, 12), "ab", 0),
+        ((12,), "a", 0),
+    ],
+)
+def test_the_requests_of_a_call_take_no_longer_together_than_its_timeout(
+    tries_s: tuple[int, ...], ids: str, finds: int
+) -> None:
+    run = asked(*ids)
+    for number, seconds in enumerate(tries_s, 1):
+        run.add(entries.ServiceRequest, number, "https://shop.example", "GET", "/a").after(seconds)
+        run.add(entries.ServiceReply, number, 0, failure="timed-out")
+    run.request([GO, said("", *ids), *map(returned, ids)])
+    found = run.found(calls_broken_off_in_time, BOUND)
+    said_so = "the requests before request 2 take 36.000s, and the agent declares a tool_timeout of"
+    assert [each.startswith(said_so) for each in found] == [True] * finds
+
+
+@pytest.mark.parametrize(("tries", "finds"), [(1, 0), (3, 1)])
+def test_each_call_is_judged_by_its_own_requests(tries: int, finds: int) -> None:
+    run, history = asked("a"), list[Message]([GO, said("", "a"), returned("a")])
+    run.add(entries.ServiceRequest, 1, "https://shop.example", "GET", "/a").after(19)
+    run.add(entries.ServiceReply, 1, 200).request(history).after(99).replied("", "b")
+    for number in range(2, tries + 2):
+        run.add(entries.ServiceRequest, number, "https://shop.example", "GET", "/a").after(12)
+        run.add(entries.ServiceReply, number, 503)
+    run.request([*history, said("", "b"), returned("b")]).replied("", "c")
+    run.add(entries.ServiceRequest, 9, "https://shop.example", "GET", "/a")
+    run.add(entries.ServiceReply, 9, 200).after(99).prompt("And?")
+    assert len(run.found(calls_broken_off_in_time, BOUND)) == finds

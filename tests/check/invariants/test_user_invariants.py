@@ -47,6 +47,7 @@ def continued(answer: str, asks: str = "Go on.", *, keeps: bool = True) -> Recor
 
 
 YES = said("Yes.")
+LOOKED: list[Message] = [GO, said("", "a"), returned("a")]
 BAD: list[tuple[Invariant, Recording, str]] = [
     (continued_answers_are_whole, continued("and the last."), "lacks its beginning: 'The first '"),
     (queued_messages_delivered, queued().request([GO, YES, TWO, ONE]),
@@ -562,3 +563,60 @@ def test_a_conversation_may_lack_what_was_no_answer(run: Recording) -> None:
 )
 def test_a_continued_answer_may_be_joined_replaced_or_told_in_own_words(run: Recording) -> None:
     assert not run.found(continued_answers_are_whole)
+
+
+TOO_LONG = "prompt is too long"
+
+
+@pytest.mark.parametrize(("words", "finds"), [("no", 1), (TOO_LONG, 0)])
+def test_an_agent_may_drop_what_the_model_has_called_too_long(words: str, finds: int) -> None:
+    run = asked().call("a", name="pay").finish().add(entries.ToolResult, "a", "pay", "paid")
+    run.request([GO, said("", "a"), returned("a")]).failed(400, words=words)
+    run.ended(Outcome.FAILED).prompt("Next.").request([NEXT])
+    assert len(run.found(changes_of_broken_runs_kept, INSTANCE)) == finds
+    run = answered().request([GO, YES, NEXT]).failed(400, words=words).request([NEXT])
+    run.replied("No.").ended(text="No.").prompt("Last.").request([LAST]).replied("So.")
+    assert len(kept(run.ended(text="So."))) == finds
+
+
+@pytest.mark.parametrize(("fails", "finds"), [(True, 0), (False, 1)])
+def test_a_failure_that_is_told_as_the_answer_completes_no_prompt(
+    finds: int, *, fails: bool
+) -> None:
+    run = asked()
+    run = run.failed(400).ended(text="Sorry.") if fails else run.replied("Yes.").ended(text="Yes.")
+    run.prompt("Next.").request([NEXT]).replied("No.").ended(text="No.").prompt("Last.")
+    run.request([NEXT, said("No."), LAST]).replied("So.").ended(text="So.")
+    assert len(run.found(conversation_kept_between_prompts)) == finds
+
+
+@pytest.mark.parametrize(("long", "finds"), [("Short.", 1), ("Long. " * 900, 0)])
+def test_a_long_prompt_leaves_no_room_for_those_before_it(long: str, finds: int) -> None:
+    run = answered().request([GO, YES, NEXT]).replied("No.").ended(text="No.")
+    run.prompt(long).request([UserMessage(long)]).replied("So.").ended(text="So.")
+    run.prompt("Next.").request([NEXT]).replied("Yes.").ended(text="Yes.")
+    assert len(kept(run)) == finds
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "finds"),
+    [(ONE, ONE, 0), (GO, GO, 1), (UserMessage("Sum up: One?"), GO, 1), (GO, ONE, 0)],
+)
+def test_a_message_may_first_be_in_a_request_for_a_plan(
+    first: Message, then: Message, finds: int
+) -> None:
+    run, history = asked().replied("", "a").queued("One?"), [*LOOKED]
+    run.request([*history, first], tools=[]).replied("Plan.")
+    run.request([*history, then]).replied("Yes.").ended()
+    run.prompt("Next.").request([*history, then, YES, NEXT])
+    assert len(run.found(queued_messages_delivered)) == finds
+
+
+def test_a_plan_for_a_message_is_none_for_the_same_message_later_on() -> None:
+    run, history = asked().replied("", "a").queued("One?"), [*LOOKED, ONE]
+    run.request(history, tools=[]).replied("Plan.").request(history).replied("", "b")
+    run.queued("One?").request([*history, said("", "b"), returned("b")]).replied("Yes.").ended()
+    run.add(entries.Footer)
+    assert run.found(queued_messages_delivered) == [
+        "'One?' was taken from the queue, and no request has it"
+    ]
