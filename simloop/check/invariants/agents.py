@@ -154,7 +154,8 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         least_count = max(1, min(in_run, in_row) - unsure)
         of_run = facts.main_replies[facts.earlier_replies :]
         useless = [one for one in of_run if is_useless(one) or one.finish not in (None, *WHOLE)]
-        useless += [one for one in of_run if one.calls and one.number in facts.asides]
+        without = {each.number for each in facts.sent.values() if facts.lacks_tools(each)}
+        useless += [one for one in of_run if one.calls and one.number in without]
         most = max(in_run, len(useless))
         is_known = not unsure and most == in_run
         counts = (in_run, in_row) if is_known else range(most, least_count - 1, -1)
