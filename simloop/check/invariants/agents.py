@@ -423,7 +423,10 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     offers = any(facts.sent[each.number].tools for each in of_run if each.number in facts.sent)
     if offers and not facts.request.tools and not is_last:
         sent = [each for each in facts.sent.values() if each.number < facts.request.number]
-        plans = any(one.messages == other.messages for one, other in pairwise(sent))
+        plans = any(
+            other.tools and not one.tools and one.messages == other.messages
+            for one, other in pairwise(sent)
+        )
         is_summary = type(facts.request.messages[-1]) is UserMessage and not plans
         return f"{why} over a request without tools" if is_summary and is_useless(reply) else ""
     if spent.may_be_at_limit:

@@ -743,11 +743,14 @@ def test_the_failures_of_summaries_may_count_as_errors(summaries: int, finds: in
     assert len(run.found(agent_uses_its_limits, Subject(limits=limits))) == finds
 
 
-@pytest.mark.parametrize("plans", [True, False])
-def test_a_request_for_a_plan_is_none_for_a_summary(*, plans: bool) -> None:
+@pytest.mark.parametrize(("tools", "plans"), [([], True), (["look"], False), (None, False)])
+def test_a_request_for_a_plan_is_none_for_a_summary(
+    tools: list[str] | None, *, plans: bool
+) -> None:
     run = Recording().prompt()
-    if plans:
-        run.request([GO], tools=[]).replied("Plan.")
+    if tools is not None:
+        run = run.request([GO], tools=tools)
+        run = run.failed(503).after(1) if tools else run.replied("Plan.")
     history = [*ASKED, returned("a"), UserMessage("And?")]
     run.request([GO]).replied("", "a").started("a").result("a").request(history, tools=[])
     run.failed(401).ended(FAILED, message="no more")
