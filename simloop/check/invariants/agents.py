@@ -411,7 +411,9 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
         return ""
     if facts.stop is not None or reply is None or facts.request is None:
         return ""
-    if spent.has_left or (entry.through and not tells(entry.message, "steps")):
+    of_run = facts.main_replies[facts.earlier_replies :]
+    is_early = tells(entry.message, "steps") and len(of_run) < spent.limits.max_steps - 1
+    if spent.has_left or (entry.through and not is_early):
         return ""
     took_ms = (entry.at_ns - facts.prompt.at_ns) / NS_PER_MS if facts.prompt else 0
     if took_ms >= (spent.limits.max_wall_clock_ms or inf):
@@ -419,7 +421,6 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     limits, why = spent.limits, f"the run fails ({entry.message:.80})"
     is_last = spent.errors + spent.aside >= limits.max_error_count
     is_last = is_last or spent.steps + 1 >= limits.max_steps  # it may be asked to answer now
-    of_run = facts.main_replies[facts.earlier_replies :]
     offers = any(facts.sent[each.number].tools for each in of_run if each.number in facts.sent)
     if offers and not facts.request.tools and not is_last:
         sent = [each for each in facts.sent.values() if each.number < facts.request.number]
