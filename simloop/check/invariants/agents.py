@@ -411,9 +411,7 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
         return ""
     if facts.stop is not None or reply is None or facts.request is None:
         return ""
-    of_run = facts.main_replies[facts.earlier_replies :]
-    is_early = tells(entry.message, "steps") and len(of_run) < spent.limits.max_steps - 1
-    if spent.has_left or (entry.through and not is_early):
+    if spent.has_left or entry.through:
         return ""
     took_ms = (entry.at_ns - facts.prompt.at_ns) / NS_PER_MS if facts.prompt else 0
     if took_ms >= (spent.limits.max_wall_clock_ms or inf):
@@ -421,13 +419,12 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     limits, why = spent.limits, f"the run fails ({entry.message:.80})"
     is_last = spent.errors + spent.aside >= limits.max_error_count
     is_last = is_last or spent.steps + 1 >= limits.max_steps  # it may be asked to answer now
+    of_run = facts.main_replies[facts.earlier_replies :]
     offers = any(facts.sent[each.number].tools for each in of_run if each.number in facts.sent)
     if offers and not facts.request.tools and not is_last:
         sent = [each for each in facts.sent.values() if each.number < facts.request.number]
-        plans = any(
-            other.tools and not one.tools and one.messages == other.messages
-            for one, other in pairwise(sent)
-        )
+        pairs = ((a, b) for a, b in pairwise(sent) if b.tools and not a.tools)
+        plans = any(before.messages == after.messages for before, after in pairs)
         is_summary = type(facts.request.messages[-1]) is UserMessage and not plans
         return f"{why} over a request without tools" if is_summary and is_useless(reply) else ""
     if spent.may_be_at_limit:
@@ -604,8 +601,8 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue
         if request and request.output and any(_lacks_words(each.text) for each in replies):
             continue  # the request asks for an object
-        names = [tool.name for tool in request.tools] if request else []
-        if "ToolOutput" in subject.source or any(each.startswith(OUTPUT_TOOL) for each in names):
+        names = " ".join(tool.name for tool in request.tools) if request else ""
+        if "ToolOutput" in subject.source or OUTPUT_TOOL in names:
             continue  # the agent takes no text for an answer
         if _is_failure(facts.earlier):
             continue  # a program of its own, after the answer

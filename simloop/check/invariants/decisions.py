@@ -120,7 +120,7 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     told = "" if "anthropic" in subject.source else "refusal"
 
     def flaw(one: ReceivedReply | None) -> str:
-        if one is None or one.finish not in _CUT or one.word == told:
+        if one is None or one.finish not in _CUT or (one.word == told and one.text.strip()):
             return ""
         return f"the reply to request {one.number} ended with {one.finish}"
 

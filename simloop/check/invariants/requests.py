@@ -165,11 +165,10 @@ def newest_user_message_sent(subject: Subject) -> Watch:
                 continue
             reply = facts.replies.get(asked)
             is_first = is_first and (not asked or (is_direct and is_summed(reply, request)))
-            is_told = facts.goes_on or (asked != 0 and is_summed(reply, request))
-            held = is_there or (is_told and not is_first)
+            held = is_there or (facts.goes_on and not is_first)
             paused = {call.id for call in facts.paused}
             held = held or (not exact and not paused.isdisjoint(subject.results))
-            continues = (before := facts.previous) and facts.has_some_of(request, before)
+            continues = _continues(facts, is_summed=asked != 0 and is_summed(reply, request))
             if not held and (exact or is_first or continues):
                 earlier, lacks = lacks, f"request {entry.number} does not hold the user's message"
                 lacks = f"{lacks} {newest!r:.80}"
@@ -240,15 +239,24 @@ def strings(value: Any) -> Iterator[str]:
         yield from strings(each)
 
 
+def _continues(facts: Facts, *, is_summed: bool) -> bool:
+    """Return whether the newest request has a message of the one before it, or its reply alone."""
+    before, request = facts.previous, facts.request
+    if before is None or request is None:
+        return False
+    is_known = not {*before.messages}.isdisjoint(request.messages)
+    return is_known or (facts.has_some_of(request, before) and not is_summed)
+
+
 def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     """Return whether calls were sent as the model made them; ids and names may have changed.
 
     Arguments that were parsed and written again have other spaces, and mean the same. Those that
-    are no JSON, or null, cannot be sent as they are in a format that has values in their place.
+    are no JSON cannot be sent as they are in a format that has values in their place.
     """
     return len(made) == len(sent) and all(
         one.arguments == other.arguments
-        or json_value(one.arguments, _ANY) in (_ANY, None, json_value(other.arguments, _ANY))
+        or json_value(one.arguments, _ANY) in (_ANY, json_value(other.arguments, _ANY))
         for one, other in zip(made, sent, strict=True)
     )
 

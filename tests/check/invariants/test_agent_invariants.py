@@ -985,24 +985,6 @@ def test_a_provider_that_asks_for_a_wait_need_not_be_asked_before(after_s: int, 
     assert run.ended(FAILED, message="Error: busy").found(further_prompts_reach_the_model)
 
 
-@pytest.mark.parametrize(
-    ("through", "message", "most", "finds"),
-    [
-        ("langgraph", "Recursion limit of 8 reached", 3, 1),
-        ("langgraph", "Recursion limit of 8 reached", 2, 0),
-        ("langgraph", "no more", 3, 0),
-        ("", "no more", 3, 1),
-    ],
-)
-def test_a_framework_that_counts_other_steps_ends_no_run_below_the_limit(
-    through: str, message: str, most: int, finds: int
-) -> None:
-    run = asked().replied("", "a").started("a").result("a")
-    run.add(entries.Ended, FAILED, "", f"Error: {message}", "", 0, through=through)
-    limits = Limits(max_steps=most).declared
-    assert len(run.found(agent_uses_its_limits, Subject(limits=limits))) == finds
-
-
 @pytest.mark.parametrize(("ids", "waited_s", "finds"), [("a", 2, 0), ("", 2, 1), ("a", 1, 0)])
 def test_calls_in_place_of_a_summary_may_count_as_a_failure(
     ids: str, waited_s: int, finds: int

@@ -492,9 +492,3 @@ def test_a_turn_that_was_broken_off_may_be_told_by_its_calls_alone(
     run = looked().stop().ended(Outcome.ABORTED).prompt("More.")
     run.request([GO, said("Other.", "a"), returned("a"), MORE])
     assert run.found(replies_with_calls_kept)
-
-
-@pytest.mark.parametrize(("arguments", "finds"), [("null", 0), ("[1]", 1)])
-def test_arguments_that_are_null_may_be_sent_as_none(arguments: str, finds: int) -> None:
-    run = asked().call("a", arguments).finish().request([GO, said("", "a"), returned("a")])
-    assert len(run.found(replies_with_calls_kept)) == finds

@@ -172,3 +172,5 @@ def test_a_refusal_of_a_model_of_openai_is_a_text_for_the_user(
         completed_after_a_complete_reply, Subject(source=source)
     )
     assert len(found) == finds
+    empty = asked().add(entries.Finish, 1, FinishReason.CONTENT_FILTER, word).ended()
+    assert empty.found(completed_after_a_complete_reply, Subject(source=source))
