@@ -492,3 +492,13 @@ def test_a_turn_that_was_broken_off_may_be_told_by_its_calls_alone(
     run = looked().stop().ended(Outcome.ABORTED).prompt("More.")
     run.request([GO, said("Other.", "a"), returned("a"), MORE])
     assert run.found(replies_with_calls_kept)
+
+
+def test_a_summary_of_a_prompt_stands_for_no_prompt_before_messages_that_are_kept() -> None:
+    kept: list[Message] = [said("I look.", "a"), returned("a")]
+    for older, finds in ([], 0), (kept, 1):
+        run = looked().request([GO, *kept]).replied("Yes.", "b").started("b").result("b")
+        run.request([GO, UserMessage("Sum up.")], tools=[]).replied("In short.")
+        newest = [*older, said("Yes.", "b"), returned("b")]
+        run.request([UserMessage("So far: In short."), *newest]).replied("Done.").ended()
+        assert len(run.found(newest_user_message_sent)) == finds
