@@ -84,8 +84,7 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
 )  # fmt: skip
 def uncertain_changes_not_repeated(subject: Subject) -> Watch:
     """The service may have acted on the first one. Each call of the model may make a request."""
-    sent: dict[int, ServiceRequest] = {}
-    uncertain: list[ServiceRequest] = []
+    sent, of, uncertain = dict[int, ServiceRequest](), dict[int, str](), list[ServiceRequest]()
     while True:
         entry = yield
         if type(entry) is Request:
@@ -97,14 +96,15 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
                 uncertain.append(first)
         elif is_change(subject, entry) and entry.method not in IDEMPOTENT:
             sent[entry.number] = entry
+            is_one = of[entry.number] = tools.asked_for(subject, entry)
             asked = subject.asked
             given = "".join(call.arguments for call in asked)
             what, key = _made(entry, given)
-            alike = [each for each in uncertain if _made(each, given)[0] == what]
+            own = [each for each in uncertain if not is_one or of[each.number] in ("", is_one)]
+            alike = [each for each in own if _made(each, given)[0] == what]
             known = [each for each in alike if each.service == entry.service]
             tries = {_made(each, given)[1] for each in known}
             tries |= {0} if len(known) < len(alike) else set()  # no other service knows the key
-            is_one = tools.asked_for(subject, entry)  # else each of several may be for it
             calls = 1 if is_one else max(Counter(call.name for call in asked).values(), default=1)
             if key not in tries and len(tries) >= calls:
                 made = f"{entry.method} {entry.service}{entry.path}"
@@ -186,8 +186,8 @@ def no_lost_updates(subject: Subject) -> Watch:
     "CWE-367, Time-of-check Time-of-use", sees=[MainRequest, ServiceRequest, ServiceReply],
     begins=[ServiceRequest],
 )  # fmt: skip
-def looks_before_making(_: Subject) -> Watch:
-    """Both read an address, and both send the same there. A service makes it once for one key."""
+def looks_before_making(subject: Subject) -> Watch:
+    """Both read an address, and send the same there. A service makes it once for one key."""
     reading, looks = dict[int, str](), Counter[str]()
     made = dict[str, ServiceRequest]()
     while True:
@@ -204,7 +204,8 @@ def looks_before_making(_: Subject) -> Watch:
         elif entry.method == "POST" and not entry.once:
             at = f"{entry.service}{entry.path}"
             first = made.setdefault(at, entry)
-            if first is not entry and looks[at] > 1 and first.body == entry.body:
+            is_alike = first.body == entry.body and len({call.name for call in subject.asked}) == 1
+            if first is not entry and looks[at] > 1 and is_alike:
                 does = f"{tools.described(entry)} makes what request {first.number} has made"
                 return f"{does}: both calls have looked before"
 

@@ -249,6 +249,7 @@ def changes_not_denied(subject: Subject) -> Watch:
         entry = yield
         if type(entry) is ToolResult:
             is_made = not (entry.is_error or entry.is_open or tells(entry.text))
+            is_made = is_made and not PATTERNS["denied"].search(entry.text)  # it knows
             if is_made and outside.is_change(subject, entry):
                 made[entry.call_id] = f"its tool has returned {entry.text!r:.60}"
         elif type(entry) in (ServiceRequest, ProgramStarted) and outside.is_change(subject, entry):

@@ -40,7 +40,7 @@ SOON_NS = 10 * 1_000_000_000  # less than a timeout of an agent
 _WORDS = re.compile(r"\w+").findall
 _A_VALUE = re.compile(r'"\s*:\s*\S')  # in the JSON of arguments
 _AMOUNT = re.compile(r"(?i)amount|cents|euro|dollar|price|quantity|copies|count$").search
-_RELATIVE = re.compile(r"(?i)adjust|correct|change|move|update").search
+_RELATIVE = re.compile(r"(?i)adjust|correct|change|move|update|journal|^book$").search
 _CLEAR, _LONG = 4, 1_000  # characters: such results are not equal by chance, and may be cut
 BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
 
@@ -652,8 +652,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
     A framework may convert the arguments of a tool that `traced` records, which is not judged then.
     Where services alone are seen, the result names an argument of the other call.
     """
-    facts, has_begun = subject.facts, False
-    own, told = set[str](), dict[tuple[str, str], dict[str, Any]]()
+    facts, has_begun, told = subject.facts, False, dict[tuple[str, str], dict[str, Any]]()
     ran: dict[str, tuple[str, object]] = {}
     results: set[tuple[str, str]] = set()
     while True:
@@ -665,9 +664,10 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
             reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
             asked = () if reply is None else reply.calls
             if entry.own and work not in [(one.name, json_value(one.arguments)) for one in asked]:
-                own.add(entry.call_id)
+                ran[entry.call_id] = entry.name, None  # it may be that of any call
         elif kind is ToolResult:
-            if entry.call_id not in own and entry.text and not entry.is_error:
+            given = ran.get(entry.call_id, ("", ""))[1]
+            if given is not None and entry.text and not entry.is_error:
                 results.add((entry.name, _bare(entry.text)))
         elif kind is not ServiceRequest:
             sent = subject.results
@@ -699,13 +699,12 @@ def _has_run(call: ToolCalled, ran: Collection[tuple[str, object]]) -> bool:
     """Return whether a tool ran for a call, with fewer arguments perhaps, or with defaults, too."""
     given = json_value(call.arguments or "{}")
     alike = (got for name, got in ran if name == call.name)
-    return any(
-        given == got or (isinstance(given, dict) and isinstance(got, dict) and _is_part(given, got))
-        for got in alike
-    )
+    return any(got in (given, None) or _is_part(given, got) for got in alike)
 
 
-def _is_part(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _is_part(one: Any, other: Any) -> bool:
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return False
     shared = one.keys() & other.keys()
     return len(shared) == min(len(one), len(other)) and all(one[k] == other[k] for k in shared)
 

@@ -16,7 +16,7 @@ from simloop.check.invariants.agents import has_failed, has_overflowed, is_answe
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import UNCERTAIN, is_change
 from simloop.check.invariants.requests import BEHIND, forms, is_summed
-from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
+from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
 from simloop.check.invariants.tools import CHANGING, described, what_of
 from simloop.messages import FinishReason, Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
@@ -450,7 +450,7 @@ def continued_answers_are_whole(subject: Subject) -> Watch:
             asked = _of_user(facts.added)
             is_cut = reply.finish is FinishReason.LENGTH and not reply.calls and reply.text.strip()
             # The words of a new prompt may be the result of a call.
-            goes_on = tells(asked[-1], "going on") if asked else not is_first
+            goes_on = PATTERNS["going on"].search(asked[-1]) if asked else not is_first
             is_first = False
             goes_on = goes_on and any(reply.text.strip() in each.text for each in facts.added)
             parts = [*parts, reply.text] if is_cut and goes_on else []

@@ -273,10 +273,10 @@ def cut_in(
 
 def both_make(
     *, looks: int = 2, looked: int = 404, answer: int = 0, again: bool = False, key: str = "",
-    other: str = "{}", lost: bool = False, later: bool = False,
+    other: str = "{}", lost: bool = False, later: bool = False, calls: str = "",
 ) -> Recording:  # fmt: skip
     """Two calls look for a policy, and each makes one; the first POST may be answered by then."""
-    run = asked().replied("", "a", "b")
+    run = asked().call("a", name=calls or "insure").call("b", name="insure").finish()
     for number in range(1, looks + 1):
         run.add(entries.ServiceRequest, number, BANK, "GET", "/policy")
         run.add(entries.ServiceReply, number, looked)
@@ -696,6 +696,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (arguments_quoted, commanded("measure lake", text="lake")),
     (looks_before_making, both_make(looks=1)),
     (looks_before_making, both_make(looked=503)),
+    (looks_before_making, both_make(calls="look")),
     (looks_before_making, both_make(lost=True)),
     (looks_before_making, both_make(later=True)),
     (looks_before_making, both_make(answer=503)),
@@ -925,10 +926,11 @@ def printing(result: str, status: int) -> Recording:
 
 
 def has_run(
-    result: str, *, stops: bool = True, is_error: bool = False, is_open: bool = False
-) -> Recording:
+    result: str, *, stops: bool = True, is_error: bool = False, is_open: bool = False,
+    returns: str = "paid 17",
+) -> Recording:  # fmt: skip
     run = asked().call("a").finish(FinishReason.TOOL_CALLS).started("a")
-    run.add(entries.ToolResult, "a", "look", "paid 17", is_error, is_open=is_open)
+    run.add(entries.ToolResult, "a", "look", returns, is_error, is_open=is_open)
     run = run.stop().ended(Outcome.ABORTED).prompt() if stops else run
     return run.request([GO, said("", "a"), returned("a", result)])
 
@@ -1085,6 +1087,13 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
         (has_run("This call was never run.", stops=False), 1),
         (has_run("This call was never run.", is_open=True), 0),
         (has_run("This call was not executed.", is_error=True), 0),
+        (
+            has_run(
+                "It was paid before; nothing changed.",
+                returns="It was paid before; nothing changed.",
+            ),
+            0,
+        ),
     ],
 )
 def test_a_change_that_may_have_been_made_is_not_denied(run: Recording, finds: int) -> None:

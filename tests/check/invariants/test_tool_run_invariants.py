@@ -645,6 +645,8 @@ def test_a_request_is_for_the_call_whose_words_it_has(
         ("pay", '{"day": -1}', ["pay"], 0),
         ("pay", '{"cents": -1}', [], 0),
         ("adjust_stock", '{"count": -1}', ["adjust_stock"], 0),
+        ("book", '{"cents": -1}', ["book"], 0),  # a credit
+        ("book_room", '{"count": -1}', ["book_room"], 1),
     ],
 )
 def test_a_tool_that_changes_the_world_takes_no_negative_amount(
@@ -658,6 +660,31 @@ def test_a_tool_that_changes_the_world_takes_no_negative_amount(
         run.add(entries.ToolResult, "a", tool, text)
         found = run.found(tool_arguments_fit_the_schema, Subject(mutating=mutating))
         assert len(found) == (0 if is_told else finds)
+
+
+@pytest.mark.parametrize(("second", "finds"), [("b", 0), ("a", 1)])
+def test_each_of_two_equal_calls_sends_a_change_once(second: str, finds: int) -> None:
+    run = Sends().prompt().request([GO]).call("a", '{"of": "tea"}').call("b", '{"of": "tea"}')
+    run.finish(FinishReason.TOOL_CALLS).started("a").sends(1, "lost", body="tea")
+    if second == "b":
+        run.result("a").started("b")
+    found = run.sends(2, body="tea").found(
+        uncertain_changes_not_repeated, Subject(mutating={"https://shop.example"})
+    )
+    assert len(found) == finds
+
+
+def test_a_framework_may_read_the_arguments_of_a_call_otherwise() -> None:
+    run = Recording().prompt().request([GO]).call("a", '{"day": "1"}').finish()
+    calls: list[Message] = [GO, said("", "a", arguments='{"day": "1"}'), returned("a")]
+    run.add(entries.ToolStarted, "own-1", "look", '{"day": "1970-01-01"}', own=True).result("own-1")
+    run.request(calls).call("b", '{"day": "2"}').finish().started("b", '{"day": "2"}').result("b")
+    run.request([*calls, said("", "b", arguments='{"day": "2"}'), returned("b")])
+    run.call("c", '{"day": "1"}').finish()
+    run.add(entries.ToolStarted, "own-2", "look", '{"day": "1970-01-01"}', own=True).result("own-2")
+    calls += [said("", "b", arguments='{"day": "2"}'), returned("b")]
+    run.request([*calls, said("", "c", arguments='{"day": "1"}'), returned("c")])
+    assert run.found(no_result_of_other_arguments) == []
 
 
 def test_a_reading_is_for_the_call_of_which_it_has_all_words() -> None:

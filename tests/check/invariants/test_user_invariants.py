@@ -559,6 +559,7 @@ def test_a_conversation_may_lack_what_was_no_answer(run: Recording) -> None:
         continued("and the last.", asks="Too long: answer in five words."),
         continued("It is done."),
         continued("and the last.", asks="It was cut off. Be shorter.", keeps=False),
+        continued("and the last.", asks="It was cut off.\nWrite it again, much shorter."),
     ],
 )
 def test_a_continued_answer_may_be_joined_replaced_or_told_in_own_words(run: Recording) -> None:
