@@ -320,4 +320,4 @@ def failures_not_remembered(subject: Subject) -> Watch:
                 if message and tells(message.text) and has_failed and len(calls) == 1:
                     waits_ns = 2 * MINUTE_NS if tells(message.text, "waits") else 0
                     told[work] = message.text, entry.at_ns + waits_ns  # no other call has failed
-            has_begun = has_failed = False
+            has_begun, has_failed = has_begun and not calls, has_failed and not calls

@@ -210,7 +210,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
             calls = {call.id: call for each in request.messages for call in calls_of(each)}
             lost = f"request {entry.number} has lost the calls that changed something"
             if not sent_now and was:
-                keeps = keeps or was[0].messages[-1] in request.messages
+                keeps = keeps or was[0].messages[-1] in request.messages[:-1]
                 if before and before.isdisjoint(calls) and ended in _ENDED:
                     number, told = was[-1].number, [each.text for each in was[-1].messages]
                     told += [facts.replies[number].text] if number in facts.replies else []

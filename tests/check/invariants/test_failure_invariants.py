@@ -163,6 +163,15 @@ def silent() -> Recording:
     return run.request([*CALLED, returned("a", "")])
 
 
+def told_late() -> Recording:
+    """Two equal calls fail; a summary is asked for before the result of the second one is sent."""
+    run = sent(printed("", 3), "exit status 3").replied("", "b")
+    run.add(entries.ProgramStarted, 2, ("pytest",)).add(entries.ProgramEnded, 2, 3).ended().prompt()
+    run.request([UserMessage("Sum up.")]).replied("", "c")
+    before = [*CALLED, returned("a", "exit status 3")]
+    return run.request([*before, said("", "b"), returned("b", "exit status 3")])
+
+
 def unfit() -> Recording:
     """A tool runs; then two equal calls have arguments that do not fit, and nothing runs."""
     run, before = asked().replied("", "z").started("z").result("z"), [*CALLED[:1], said("", "z")]
@@ -675,6 +684,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failures_not_remembered, broken(again=True)),
     (failures_not_remembered, unfit()),
     (failures_not_remembered, silent()),
+    (failures_not_remembered, told_late()),
     (failures_not_remembered, down("Error: down", again=True)),
     (failures_not_remembered, down("Error: the circuit is open", again=False)),
     (summaries_lose_nothing, folded("Before: A first one. Sum up: Two.")),

@@ -235,6 +235,12 @@ def test_a_change_is_kept_after_a_stop_as_after_a_failure(first: bool, then: boo
     assert run.found(changes_of_broken_runs_kept, Subject(mutating={"look"})) == []
 
 
+def test_the_same_prompt_again_does_not_show_that_a_function_keeps_it() -> None:
+    run = asked().call("a", "{}", "pay").finish(FinishReason.TOOL_CALLS)
+    run.add(entries.ToolResult, "a", "pay", "paid").ended(Outcome.FAILED).prompt(GO.text)
+    assert run.request([GO]).found(changes_of_broken_runs_kept, Subject(mutating={"pay"})) == []
+
+
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.ABORTED])
 @pytest.mark.parametrize(
     ("sent", "finds"),
