@@ -644,8 +644,8 @@ def _cut(message: ToolMessage, result: ToolResult) -> str:
 
 
 @of_agents("An agent answers a call with the result of a tool run for the same arguments.",
-           "BUGS.md D9, D14", sees=[ToolStarted, ToolResult, ServiceRequest, MainRequest],
-           begins=[ToolStarted, ServiceRequest])  # fmt: skip
+           "BUGS.md D9, D14", sees=[ToolStarted, ToolResult, ServiceRequest, ProgramStarted,
+           MainRequest], begins=[ToolStarted, ServiceRequest, ProgramStarted])  # fmt: skip
 def no_result_of_other_arguments(subject: Subject) -> Watch:
     """An agent may remember results, and answer a call without a tool in its own words.
 
@@ -658,7 +658,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        has_begun = has_begun or kind in {ToolStarted, ServiceRequest}
+        has_begun = has_begun or kind in {ToolStarted, ServiceRequest, ProgramStarted}
         if kind is ToolStarted:
             ran[entry.call_id] = work = entry.name, json_value(entry.arguments)
             reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
@@ -669,7 +669,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
             given = ran.get(entry.call_id, ("", ""))[1]
             if given is not None and entry.text and not entry.is_error:
                 results.add((entry.name, _bare(entry.text)))
-        elif kind is not ServiceRequest:
+        elif kind not in {ServiceRequest, ProgramStarted}:
             sent = subject.results
             for call in [call for message in facts.added for call in calls_of(message)]:
                 if call.id in ran or call.id not in sent:

@@ -569,7 +569,9 @@ def test_a_tool_that_has_failed_by_its_own_words_may_run_again(text: str, finds:
     assert len(run.found(no_tools_run_again_after_a_restart)) == finds
 
 
-def looked_up(day: str, text: str, *, asks: bool, first: str = "Monday: rain") -> Recording:
+def looked_up(
+    day: str, text: str, *, asks: bool, first: str = "Monday: rain", program: bool = False
+) -> Recording:
     """A service tells of Monday; then the model asks for another day."""
     calls = [
         ToolCall(name, "look", f'{{"day": "{d}"}}') for name, d in (("a", "Monday"), ("b", day))
@@ -581,6 +583,8 @@ def looked_up(day: str, text: str, *, asks: bool, first: str = "Monday: rain") -
     run.request(before).call("b", calls[1].arguments).finish()
     if asks:
         run.add(entries.ServiceRequest, 2, OTHER, "GET", f"/days?day={day}")
+    if program:
+        run.add(entries.ProgramStarted, 1, ("days", day)).add(entries.ProgramEnded, 1, 0)
     return run.request([*before, AssistantMessage("", (calls[1],)), returned("b", text)])
 
 
@@ -589,6 +593,7 @@ def looked_up(day: str, text: str, *, asks: bool, first: str = "Monday: rain") -
     [
         (looked_up("Tuesday", "Monday: rain", asks=False), 1),
         (looked_up("Tuesday", "Monday: rain", asks=True), 0),
+        (looked_up("Tuesday", "Monday: rain", asks=False, program=True), 0),
         (looked_up("Monday", "Monday: rain", asks=False), 0),
         (looked_up("Tuesday", "Tuesday: rain", asks=False), 0),
         (looked_up("Tuesday", "Error: Monday", first="Error: Monday", asks=False), 0),
