@@ -25,9 +25,7 @@ def escape(text: str, width: int = WIDEST) -> str:
         return text  # most texts: the expression below takes five times as long
     cut = text[: width + 1]
     shown = _HOSTILE.sub(spelled, cut)
-    if len(shown) <= width and len(cut) == len(text):
-        return shown
-    return shown[: width - 1] + "…"
+    return shown if len(shown) <= width and len(cut) == len(text) else shown[: width - 1] + "…"
 
 
 def escape_lines(text: str) -> str:

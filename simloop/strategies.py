@@ -50,17 +50,15 @@ def _part(draw: st.DrawFn, make: Callable[[Choices], T]) -> T:
 
 
 @st.composite
-def _rest(
-    draw: st.DrawFn, most: int, make: Callable[[int], T], drawn: tuple[T, ...] = ()
-) -> list[T]:
+def _rest(draw: st.DrawFn, most: int, make: Callable[[int], T], got: tuple[T, ...] = ()) -> list[T]:
     """Draw the rest of a list inside the rest before it: Hypothesis can delete any element."""
-    left = most - len(drawn)
+    left = most - len(got)
     # The choice is also made after the last possible element: without it, a full list that loses an
     # element would take the choice from the value that follows the list.
     if not draw(st.integers(0, left or 1)) or not left:
-        return [*drawn]
-    value = draw(_part(lambda _: make(len(drawn))))
-    return draw(_rest(most, make, (*drawn, value)))
+        return [*got]
+    value = draw(_part(lambda _: make(len(got))))
+    return draw(_rest(most, make, (*got, value)))
 
 
 class HypothesisChoices:

@@ -450,7 +450,7 @@ def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
     is_of_world = not {*TOOLS}.difference(tools.own).isdisjoint(tools.names)
     drawn = _tools(choices, on) if is_of_world else {}
     keys["tools"] = {name: tool for name, tool in drawn.items() if name not in tools.own}
-    keys["hook_isolation"] = _bounded(keys.get("hooks", ()), keys.get("hook_isolation"))
+    keys["hook_isolation"] = _bound(keys.get("hooks", ()), keys.get("hook_isolation"))
     return Scenario(
         loop=loop, prompt="Do the work.", max_transitions=transitions_of(abilities), **keys
     )
@@ -463,9 +463,7 @@ def _tools(choices: Choices, on: Collection[str]) -> dict[str, ScriptedTool]:
     return tools
 
 
-def _bounded(
-    hooks: Sequence[ScriptedHook], isolation: HookIsolation | None
-) -> HookIsolation | None:
+def _bound(hooks: Sequence[ScriptedHook], isolation: HookIsolation | None) -> HookIsolation | None:
     if not any(hook.hangs for hook in hooks):
         return isolation
     isolation = isolation or HookIsolation()
@@ -474,6 +472,4 @@ def _bounded(
 
 def transitions_of(abilities: Abilities) -> int:
     """Return the bound of a runaway: no world needs half as many transitions or requests."""
-    if not abilities.has_engine:
-        return 200
-    return 3_000 if abilities.ends else 600
+    return (3_000 if abilities.ends else 600) if abilities.has_engine else 200

@@ -413,9 +413,8 @@ def _tool(base: Scenario, name: str, keys: Keys, calls: Sequence[Mapping[str, in
 
     def act(draft: WorldDraft, place: int) -> None:
         draft.keys["tools"] = {**draft.get("tools"), name: tool}
-        made = [
-            {one: draft.offer.tools[one].number(n)} for each in calls for one, n in each.items()
-        ]
+        own = draft.offer.tools
+        made = [{one: own[one].number(n)} for each in calls for one, n in each.items()]
         if made:
             draft.insert(place, Reply(call=made))
 
@@ -447,15 +446,14 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
         yield Circumstance(f"abort in {keys}", _both(_inserted(keys), _stopped(at=wait)))
     at_once = _first(_inserted({"say": "At once."}))
     yield Circumstance("an answer and a further prompt", _both(at_once, _further))
-    of_call = (
-        {"a cut in `call`": {"call": offer.call(0), "finish": "length"}} if offer.first else {}
-    )
-    for what, keys in {**_BROKEN_OFF, **of_call}.items():
+    cut = {"a cut in `call`": {"call": offer.call(0), "finish": "length"}} if offer.first else {}
+    for what, keys in {**_BROKEN_OFF, **cut}.items():
         yield Circumstance(f"a further prompt after {what}", _both(_inserted(keys), _further))
     if offer.course:
         for end, reply in ("refusal", Reply(http=Http(status=401))), ("stop", None):
             yield Circumstance(f"a {end} after the calls", partial(_after_calls, reply))
         yield Circumstance("each call of the course twice", partial(_twice, str))
+        yield Circumstance("each call of the course twice, and again", _twice_and_again)
         yield Circumstance("two things in each call of the course", partial(_twice, _changed_texts))
         yield Circumstance("each call of the course, then for another thing", _one_by_one)
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
@@ -646,13 +644,19 @@ def _twice(other: Callable[[str], Any], draft: WorldDraft, _: int) -> None:
         draft.replies[n] = reply.model_copy(update={"call": calls, "ids": []}) if calls else reply
 
 
+def _twice_and_again(draft: WorldDraft, _: int) -> None:
+    once = [draft.reply(place) for place in range(len(draft.replies))]
+    _twice(str, draft, 0)
+    pairs = zip(draft.replies, once, strict=True)
+    draft.replies = [one for both in pairs for one in both[: 2 if both[1].call else 1]]
+
+
 def _one_by_one(draft: WorldDraft, _: int, *, again: bool = True) -> None:
     """Make each call in a reply of its own, and then again with another last argument."""
     replies, draft.replies = draft.replies, []
     for reply in replies:
-        made = [
-            (name, (text, *[_changed_one(text)] * again)) for name, text in calls_of(reply.call)
-        ]
+        all_made = calls_of(reply.call)
+        made = [(name, (text, *[_changed_one(text)] * again)) for name, text in all_made]
         calls = [{name: each} for name, several in made for each in several]
         alone = [reply.model_copy(update={"call": each, "ids": []}) for each in calls]
         draft.replies += alone or [reply]
@@ -717,13 +721,14 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                 words = "4 " * (times > 1)
                 yield Circumstance(f"{words}{fault.site} of a {method.upper()} to {name}", apart)
 
-    broken = faults.SiteFault("", faults.Stage.INSTEAD, {"status": 503, "takes": "1s"})
-    for name, method, nth in product(base.services, _CHANGING, (1, 2, 3, 5)):
+    busy = {"status": 429, "headers": {"retry-after": "2"}}
+    ends: dict[str, Keys] = {"fails": {"status": 503}, "has to wait": busy}
+    for words, name, method, nth in product(ends, base.services, _CHANGING, (1, 2, 3, 5)):
         if any(getattr(route, method) for route in base.services[name]):
-            change = partial(with_fault, of=method)
-            act = _disturbed("services", name, broken, change, _STORM)
+            broken = faults.SiteFault("", faults.Stage.INSTEAD, {**ends[words], "takes": "1s"})
+            act = _disturbed("services", name, broken, partial(with_fault, of=method), _STORM)
             stop = _both(act, _a_minute_later, _stopped(after="service-request", nth=nth))
-            yield Circumstance(f"{method.upper()} {nth} to {name} fails after a stop", stop)
+            yield Circumstance(f"{method.upper()} {nth} to {name} {words} after a stop", stop)
 
 
 def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
@@ -820,9 +825,7 @@ def _with_services(name: str, routes: list[Route]) -> Act:
 def _with_programs(name: str, answers: Keys) -> Act:
     def others(draft: WorldDraft) -> dict[str, Any]:
         known, program = draft.get("programs").items(), name.split(maxsplit=1)[0]
-        gone = {
-            one for one, _ in known if one == name or (not answers and one.split()[0] == program)
-        }
+        gone = {name} | {one for one, _ in known if not answers and one.split()[0] == program}
         return {one: each for one, each in known if one not in gone}
 
     return lambda draft, _: draft.keys.update(programs={**others(draft), **answers})

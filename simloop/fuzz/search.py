@@ -115,8 +115,7 @@ class FoundFailures:
         if group in self._groups or group in self._known:
             return None
         rule = only(failure.name) if alone else None
-        found = self._groups[group] = FoundFailure(failure, scenario, run, rule=rule)
-        return found
+        return self._groups.setdefault(group, FoundFailure(failure, scenario, run, rule=rule))
 
 
 _RUNS_OF_FAMILY = 10
@@ -315,7 +314,7 @@ class Search:
             if new is not None:
                 new.reproduced = self._fails_alone(world, new.name)
                 if not new.reproduced and self._course is not None:
-                    both = _of_users(world, record, 2, restart=True)
+                    both = _of_user(world, record, 2, restart=True)
                     with contextlib.suppress(ScenarioError):  # an object cannot restart
                         if self._fails_alone(both, new.name):
                             new.scenario, new.reproduced = both, True
@@ -349,7 +348,7 @@ class Search:
         what these take back. An agent may keep what no request shows, such as a cache or the time
         of its last call.
         """
-        worlds = [world, _of_users(world, record, _USERS, restart=False)]
+        worlds = [world, _of_user(world, record, _USERS, restart=False)]
         worlds += [_left_early(world)] if world.then else []
         return [] if self.isolates else self._met((1, each) for each in worlds)
 
@@ -423,9 +422,7 @@ def _is_shown(failure: Failure) -> bool:
     return _SENT in first or any(each in failure.text for each in said)
 
 
-def _of_users(
-    world: Scenario, record: Iterable[AnyEntry], times: int, *, restart: bool
-) -> Scenario:
+def _of_user(world: Scenario, record: Iterable[AnyEntry], times: int, *, restart: bool) -> Scenario:
     """Return a world played several times in a process: an agent may keep something of a time."""
     rules = [each for each in world.model if each.when is not None]
     *course, last = (each for each in world.model if each.when is None)

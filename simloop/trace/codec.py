@@ -288,14 +288,12 @@ class _Reading:
         return ""
 
 
-def write_traces(
-    kept: Iterable[LoopTrace], folder: Path, node_id: str, root: Path
-) -> Iterator[str]:
+def write_traces(kept: Iterable[LoopTrace], into: Path, node_id: str, root: Path) -> Iterator[str]:
     """Write the traces of a test; yield the command that shows each, or its error."""
     for number, trace in enumerate(kept, start=1):
-        path = folder / f"{file_name(node_id)}{f'.{number}' if number > 1 else ''}.trace.jsonl"
+        path = into / f"{file_name(node_id)}{f'.{number}' if number > 1 else ''}.trace.jsonl"
         try:
-            folder.mkdir(exist_ok=True)
+            into.mkdir(exist_ok=True)
             write_trace(trace, path)
             yield escape(f"simloop show {shlex.quote(str(path.relative_to(root)))}")
         except (OSError, ScenarioError) as error:

@@ -221,9 +221,8 @@ class _AsgiApp(services.App):
 
     def _scope(self, request: http.HttpRequest) -> dict[str, Any]:
         parts, (base, path) = urlsplit(request.url), _path_of(request, self.address)
-        headers = [
-            (n.encode("latin-1"), v.encode("latin-1", "replace")) for n, v in request.headers
-        ]
+        pairs = request.headers
+        headers = [(n.encode("latin-1"), v.encode("latin-1", "replace")) for n, v in pairs]
         if not any(name == b"host" for name, _ in headers):
             headers.insert(0, (b"host", parts.netloc.encode()))
         return {

@@ -714,6 +714,11 @@ def test_each_call_of_the_course_comes_twice_with_its_arguments() -> None:
     made, plain = world(twice, GO, offer).model, [*offer.course, offer.last]
     for reply, own in zip(made, plain, strict=False):
         assert [*calls_of(reply.call)] == [call for call in calls_of(own.call) for _ in range(2)]
+    (again,) = (e for e in of(native, GO, offer) if e.name.endswith("course twice, and again"))
+    both = [each for one, own in zip(made, plain, strict=True) for each in (one, own)]
+    assert [calls_of(each.call) for each in world(again, GO, offer).model] == [
+        calls_of(each.call) for each in (both if plain[-1].call else both[:-1])
+    ]
 
 
 def test_only_limits_that_a_short_world_reaches_are_led_up_to() -> None:
@@ -829,6 +834,8 @@ def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
     stopped = world(found[f"{method.upper()} 2 to {shop} fails after a stop"], base, offer)
     late = stopped.services[shop][0]
     assert (getattr(late, method), late.status, late.takes) == ("/...", 503, 10**9)
+    busy = world(found[f"{method.upper()} 1 to {shop} has to wait after a stop"], base, offer)
+    assert (busy.services[shop][0].status, busy.services[shop][0].takes) == (429, 10**9)
     assert (stopped.abort or Trigger()).nth == 2
     then = [Then(say=each, after="1m") for each in ("And its price?", "And then?")]
     assert stopped.then == then

@@ -54,9 +54,7 @@ def _without_ms(fault: Fault | None) -> Fault | None:
     return structs.replace(fault, headers=kept)
 
 
-def _wait_range(
-    policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int
-) -> tuple[int, int]:
+def _waits(policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int) -> tuple[int, int]:
     waits = [policy.delay_ns(failures, fault, now_ns=now_ns, draw=each) for each in _DRAWS]
     return min(waits), max(waits)
 
@@ -76,9 +74,7 @@ def may_be_uncounted(facts: Facts, reply: ReceivedReply) -> bool:
     It may have given up a reply that takes too long. An overflow costs a compaction, and not an
     error, if the agent has shortened its context.
     """
-    if not reply.is_closed:
-        return True
-    return has_overflowed(reply) and not facts.goes_on
+    return not reply.is_closed or (has_overflowed(reply) and not facts.goes_on)
 
 
 def has_overflowed(reply: ReceivedReply) -> bool:
@@ -164,7 +160,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         faults = [reply.fault, _without_ms(reply.fault)]
         if reply.fault and waited >= (retry_after_ns(reply.fault, now_ns) or 0):
             faults.append(structs.replace(reply.fault, headers=()))  # the longer wait is its own
-        spans = [_wait_range(policy, *each) for each in product(counts, faults, clocks)]
+        spans = [_waits(policy, *each) for each in product(counts, faults, clocks)]
         spans += [(0, 0)] if reply.fault and reply.fault.header("retry-after") == "0" else []
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
@@ -515,9 +511,8 @@ def _can_be_retried(
         words = {fault.status, fault.code} - (set() if is_of_anthropic else {"overloaded_error"})
         may_pass = _USUAL.retryable(_USUAL.classify(fault)) and not _PASSING.isdisjoint(words)
         return limits.max_error_count < inf and may_pass
-    if fault.status in _HOPELESS:  # whatever its words are
-        return False
-    return policy.retryable(policy.classify(fault))
+    # The words of a hopeless status do not matter.
+    return fault.status not in _HOPELESS and policy.retryable(policy.classify(fault))
 
 
 @invariant(

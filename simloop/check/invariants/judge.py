@@ -110,9 +110,7 @@ class Places(dict[object, Seen | None]):
         kinds = moment if type(moment) is tuple else (moment,)
         see = [at for at in enumerate(self._judged) if not at[1].sees.isdisjoint(kinds)]
         checks = tuple((place, one.check) for place, one in see if one.check is not None)
-        watches = tuple(
-            (place, not one.begins.isdisjoint(kinds)) for place, one in see if one.watch
-        )
+        watches = tuple((at, not one.begins.isdisjoint(kinds)) for at, one in see if one.watch)
         found = self[moment] = Seen(checks, watches) if see else None
         return found
 

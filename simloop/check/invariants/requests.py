@@ -397,9 +397,7 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
         if asked and gone and words in held and is_new:
             beside = held.replace(words, "")  # a summary cannot tell what it was not told
             there = f"{folded}\n{_words_in(asked)}\n{beside}"
-            results = [
-                each.text for each in (last or request).messages if type(each) is ToolMessage
-            ]
+            results = [one.text for one in (last or request).messages if type(one) is ToolMessage]
             for text in [*said, summary, *(each for each in results if len(each) < _SHORT)]:
                 start = text[:_BEGINNING]
                 kept = start in there or json.dumps(start)[1:-1] in there

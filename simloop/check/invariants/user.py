@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from simloop.check.invariants.agents import has_failed, has_overflowed, is_answer
+from simloop.check.invariants.agents import RATE_LIMIT, has_failed, has_overflowed, is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import UNCERTAIN, is_change
 from simloop.check.invariants.requests import BEHIND, forms, is_summed
@@ -491,7 +491,7 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
             stop = None
             broken_off.clear()
         elif kind is entries.ServiceReply:
-            fails = entry.failure or entry.status >= _BROKEN
+            fails = entry.failure or entry.status >= _BROKEN or entry.status == RATE_LIMIT
             is_ours = entry.failure == "closed" or (fails and entry.request in under_way)
             if (begun := sent.pop(entry.request, None)) and stop and is_ours:
                 broken_off.add(what_of(begun))

@@ -188,12 +188,10 @@ def answers_here() -> Answers | None:
     return None if loop is None else loop.answers
 
 
-def stand_in(
-    original: Any, answer: Callable[..., Any], what: str = "answers"
-) -> Callable[..., Any]:
-    """Return a function that calls `answer` with `what` of the run, and `original` elsewhere."""
+def stand_in(real: Any, answer: Callable[..., Any], what: str = "answers") -> Callable[..., Any]:
+    """Return a function that calls `answer` with `what` of the run, and `real` elsewhere."""
 
-    @functools.wraps(original)
+    @functools.wraps(real)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         # As `loop_here`, in line: a program makes many such calls.
         run: Any = _get_running_loop()
@@ -202,7 +200,7 @@ def stand_in(
             run = None if thread is None else thread.loop
         found = None if run is None else getattr(run, what)
         if found is None:
-            return original(*args, **kwargs)
+            return real(*args, **kwargs)
         return answer(found, *args, **kwargs) if kwargs else answer(found, *args)
 
     return stand_in

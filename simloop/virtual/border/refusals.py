@@ -164,15 +164,13 @@ def _exit(answers: Answers, _: Any, status: int) -> None:
     threads.exit_program(status)
 
 
-def _without_waiting(
-    name: str, answers: Answers, original: Any, one: Any, *args: Any, **_: Any
-) -> Any:
+def _without_waiting(name: str, answers: Answers, real: Any, one: Any, *args: Any, **_: Any) -> Any:
     """Answer the method of a socket of the run's network; refuse another that may wait."""
     __tracebackhide__ = True
     if (network := answers.loop.network) is not None and network.has(one):
-        return network.answer(name, original, one, *args)
+        return network.answer(name, real, one, *args)
     if name in _HARMLESS:
-        return original(one, *args)
+        return real(one, *args)
     raise answers.loop.refuse(f"socket.{name.lstrip('_')}", ADVICE["transport"])
 
 

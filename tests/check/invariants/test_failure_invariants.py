@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec import Raw
@@ -11,6 +12,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outside import (
     arguments_quoted,
     changes_committed,
+    guards_hold_at_once,
     keys_used_once,
     looks_before_making,
     no_changes_for_broken_replies,
@@ -299,6 +301,54 @@ def both_make(
     if again:
         run.add(entries.ServiceRequest, 4, BANK, "GET", "/policy").add(entries.ServiceReply, 4, 200)
     return run.add(entries.ServiceRequest, 5, BANK, "POST", "/policy", other, key)
+
+
+@pytest.mark.parametrize(
+    ("keys", "finds"),
+    [
+        ({}, 1),
+        ({"program": True}, 1),
+        ({"then": "Error: it takes a day"}, 0),
+        ({"sent": True}, 0),
+        ({"bodies": ("1", "2")}, 0),
+        ({"bodies": ("1",)}, 0),
+        ({"bodies": ("1", "1", "2")}, 0),
+        ({"once": "k"}, 0),
+        ({"status": 503}, 0),
+        ({"program": True, "status": 1}, 0),
+        ({"other": '{"n": 2}'}, 0),
+        ({"again": '{"n": 2}'}, 0),
+    ],
+)
+def test_an_agent_that_refuses_a_second_change_refuses_it_at_once_too(
+    keys: dict[str, Any], finds: int
+) -> None:
+    run = refused_in_turn(**keys)
+    found = run.found(guards_hold_at_once, Subject(mutating={BANK, "pay"}))
+    assert len(found) == finds
+    assert run.found(guards_hold_at_once, Subject(mutating={"https://other.example"})) == []
+    assert all("two calls at once have both made the " in each for each in found)
+
+
+def refused_in_turn(
+    *, bodies: Sequence[str] = ("1", "1"), once: str = "", status: int = 0, other: str = "{}",
+    again: str = "{}", then: str = "It was paid before.", sent: bool = False, program: bool = False,
+) -> Recording:  # fmt: skip
+    """Two calls of a reply make a change; then the model calls a third time."""
+    run = asked().call("a").call("b", other).finish(FinishReason.TOOL_CALLS)
+    for number, body in enumerate(bodies, 1):
+        if program:
+            run.add(entries.ProgramStarted, number, ("pay", body))
+            run.add(entries.ProgramEnded, number, status)
+        else:
+            run.add(entries.ServiceRequest, number, BANK, "POST", "/pay", body, once)
+            run.add(entries.ServiceReply, number, status or 201)
+    calls = AssistantMessage("", (ToolCall("a", "look", "{}"), ToolCall("b", "look", other)))
+    history: list[Message] = [GO, calls, returned("a"), returned("b")]
+    run.request(history).call("c", again).finish(FinishReason.TOOL_CALLS)
+    if sent:
+        run.add(entries.ServiceRequest, 9, BANK, "POST", "/pay", "1")
+    return run.request([*history, said("", "c", arguments=again), returned("c", then)])
 
 
 def addressed(path: str, text: str = "a/b?c=d#e") -> Recording:
