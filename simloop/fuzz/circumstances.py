@@ -177,8 +177,7 @@ def _repeated(reply: Reply) -> Act:
 
 
 def _inserted(keys: Keys) -> Act:
-    reply = Reply(**keys)
-    return lambda draft, place: draft.insert(place, reply)
+    return lambda draft, place: draft.insert(place, Reply(**keys))
 
 
 def _cuts(abilities: Abilities, offer: Offer | None = None) -> Iterator[Circumstance]:

@@ -106,7 +106,7 @@ STATUSES = _DATA.statuses
 """The statuses of failed calls."""
 WAITS = _DATA.waits
 """The keys of `http` by which a failed call requests a wait; a simulation begins with 2026."""
-NO_SECONDS = re.compile(r"GMT|soon|\dms'")  # in those that are no whole numbers of seconds
+NO_SECONDS = re.compile(r"GMT|soon|1e400|\dms'")  # in those that are no whole numbers of seconds
 BODIES = tuple(replace(each, statuses=each.statuses or STATUSES) for each in _DATA.bodies)
 """The bodies of a failed call: overflows in the words of providers, and similar words."""
 

@@ -460,9 +460,9 @@ def prompts_go_on_alike(subject: Subject) -> Watch:
         if type(entry) is entries.Prompt:
             done = ()
         elif type(entry) is entries.Request and entry.purpose == "main" and not facts.is_aside:
-            if reply := reply_before(facts, entry):
-                done = *done, _said(facts, reply)
-                went_on[done] = max(took_ns, went_on.get(done, 0))
+            reply = reply_before(facts, entry)  # none, if the conversation is a summary by now
+            done = *done, _said(facts, reply) if reply else None
+            went_on[done] = max(took_ns, went_on.get(done, 0))
         elif type(entry) is not entries.Ended:
             done = *done, *(getattr(entry, each, None) for each in _DONE)
         elif (

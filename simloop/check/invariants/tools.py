@@ -653,8 +653,8 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
     Where services alone are seen, the result names an argument of the other call.
     """
     facts, has_begun, told = subject.facts, False, dict[tuple[str, str], dict[str, Any]]()
-    ran: dict[str, tuple[str, object]] = {}
-    results: set[tuple[str, str]] = set()
+    ran, results = dict[str, tuple[str, object]](), set[tuple[str, str]]()
+    all_ran = list[tuple[str, object]]()  # calls may share an id
     while True:
         entry = yield
         kind = type(entry)
@@ -665,6 +665,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
             asked = () if reply is None else reply.calls
             if entry.own and work not in [(one.name, json_value(one.arguments)) for one in asked]:
                 ran[entry.call_id] = entry.name, None  # it may be that of any call
+            all_ran.append(ran[entry.call_id])
         elif kind is ToolResult:
             given = ran.get(entry.call_id, ("", ""))[1]
             if given is not None and entry.text and not entry.is_error:
@@ -680,7 +681,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
                 is_told = tells(sent[call.id].text) or "before" in work[1]
                 is_new = call.id not in others and not is_told
                 others[call.id] = given
-                is_known = work in results and not _has_run(call, ran.values())
+                is_known = work in results and not _has_run(call, all_ran)
                 if is_known or (is_of_other and is_new and not has_begun):
                     where = f"request {entry.number} answers call {call.id!r}"
                     return f"{where} with a result of {call.name!r} for other arguments"

@@ -339,6 +339,23 @@ def two_prompts(
     return run.after(wait_s).ended(FAILED, message=message)
 
 
+def summed_amid() -> Recording:
+    """A prompt goes on after two replies; a later one has one more, and a summary after it."""
+    run, history = Recording().prompt(), [GO]
+    for _ in range(3):
+        run.request(history).replied("Hm.")
+        history = [*history, said("Hm."), GO]
+    run.request(history).replied("Yes.").ended(text="Yes.").prompt()
+    history = [*history, said("Yes."), GO]
+    run.request(history).replied("Hm.")
+    run.request([UserMessage("Go. Hm. Go.")], system_prompt="Sum up.", tools=[]).replied("Hm.")
+    history = [UserMessage("Before: Hm."), GO]
+    for _ in range(3):
+        run.request(history).replied("Hm.")
+        history = [*history, said("Hm."), GO]
+    return run.ended(FAILED, message="no more")
+
+
 def test_a_summary_that_fails_before_an_answer_is_no_answer_that_fails() -> None:
     run = Recording().prompt().request([GO, UserMessage("Sum up.")], tools=[]).failed().after(1)
     run.request([GO]).replied("Yes.").ended(text="Yes.").prompt()
@@ -368,6 +385,7 @@ def test_a_stop_or_a_framework_may_end_a_prompt_where_another_went_on(through: s
         (two_prompts(sums=True), 0),
         (two_prompts(hands_over=True), 0),
         (failing(1, 1).failed().ended(FAILED), 0),
+        (summed_amid(), 0),
     ],
 )
 def test_a_prompt_goes_on_where_the_one_before_it_has_gone_on(run: Recording, finds: int) -> None:

@@ -680,6 +680,18 @@ def test_each_of_two_equal_calls_sends_a_change_once(second: str, finds: int) ->
     assert len(found) == finds
 
 
+def test_calls_with_one_id_have_each_a_result_of_its_own() -> None:
+    run = Recording().prompt().request([GO])
+    calls = [ToolCall(f"own-{n}", "look", f'{{"n":{n % 2}}}') for n in range(3)]
+    for call in calls:
+        run.call("a", call.arguments)
+    run.finish(FinishReason.TOOL_CALLS)
+    for call in calls:
+        run.started("a", call.arguments).result("a")
+    run.request([GO, AssistantMessage("", tuple(calls)), *[returned(each.id) for each in calls]])
+    assert run.found(no_result_of_other_arguments) == []
+
+
 def test_a_framework_may_read_the_arguments_of_a_call_otherwise() -> None:
     run = Recording().prompt().request([GO]).call("a", '{"day": "1"}').finish()
     calls: list[Message] = [GO, said("", "a", arguments='{"day": "1"}'), returned("a")]
