@@ -320,18 +320,16 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
             run = facts.prompt
             continue
         last, offering = offering, request
-        reply = None if asked is None else facts.replies.get(asked.number)
-        if asked is None or reply is None:
+        if asked is None or (reply := facts.replies.get(asked.number)) is None:
             continue
-        history = () if last is None else last.messages
-        folded, asked = asked.messages, None
+        history, folded, asked = last.messages if last else (), asked.messages, None
         known = {*folded, *history}.difference(told)
+        gone = known.difference(request.messages)
         users = (each for each in request.messages if type(each) in {UserMessage, SummaryMessage})
         new: list[Message] = [each for each in users if each not in known and each.text not in said]
         if last is not None and request.system_prompt not in systems:
             new.append(UserMessage(request.system_prompt))
-        fault = reply.fault
-        is_cut = reply.finish is FinishReason.LENGTH
+        fault, is_cut = reply.fault, reply.finish is FinishReason.LENGTH
         signs = [reply.text.strip()] if is_cut else []
         signs += [] if fault is None else [str(fault.status or fault.code), fault.message]
         is_told = any(sign in each.text for each in new for sign in signs if sign)
@@ -340,12 +338,14 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
             begins |= {each.text.partition(reply.text or each.text)[0] for each in new}
         elif any(each.text.startswith((*(begins - {""}),)) for each in new):
             is_told = True
-        is_known = any(tells(each.text, "left out") for each in new)
+        held = "\n".join(each.text for each in new)  # a transcript may stand for the summary
+        begun = [old.text[:_BEGINNING] for old in gone if old.text]
+        is_known = tells(held, "left out") or sum(each in held for each in begun) > 1
         if new and (is_told or is_empty) and not is_known:
-            if len(known.difference(request.messages)) > (1 if is_cut else _LOST):
+            if len(gone) > (1 if is_cut else _LOST):
                 why = "is cut off" if is_cut else "failed" if is_told else "has no words"
-                text = new[0].text
-                return f"request {entry.number} has {text!r:.80} for its history: the summary {why}"
+                has = f"request {entry.number} has {new[0].text!r:.80}"
+                return f"{has} for its history: the summary {why}"
             told += new
         elif (len(history) > _LOST and known.isdisjoint(request.messages)) or (
             len(folded) > _LOST and {*folded}.isdisjoint(request.messages)

@@ -341,7 +341,7 @@ def two_prompts(
 
 def summed_amid() -> Recording:
     """A prompt goes on after two replies; a later one has one more, and a summary after it."""
-    run, history = Recording().prompt(), [GO]
+    run, history = Recording().prompt(), list[Message]([GO])
     for _ in range(3):
         run.request(history).replied("Hm.")
         history = [*history, said("Hm."), GO]

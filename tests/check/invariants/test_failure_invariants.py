@@ -841,6 +841,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (no_failure_in_place_of_the_history, forgotten(*SUMMED[3:5])),
     (no_failure_in_place_of_the_history, forgotten(UserMessage("(Older ones are left out.)"))),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: (left out)"), GO])),
+    (no_failure_in_place_of_the_history, summed([UserMessage("Before: Go. seen"), GO])),
     (no_failure_in_place_of_the_history, forgotten(UserMessage("In short."), words="In short.")),
     (no_failure_in_place_of_the_history, summed([FAILED, *SUMMED[1:5]], fails=True)),
     (no_failure_in_place_of_the_history, summed([GO, *SUMMED[3:5]])),
