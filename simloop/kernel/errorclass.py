@@ -33,7 +33,7 @@ class ErrorClass(StrEnum):
     MISSING_CALLS = "missing-calls"  # it says `tool-calls` and there are none
 
 
-_OK, _TOO_LARGE, _SERVER = 200, 413, 500
+OK, _TOO_LARGE, _SERVER = 200, 413, 500
 
 _OBSERVED: Any = json.loads(Path(__file__).with_name("errorclass.json").read_text("utf-8"))
 """The codes, the statuses and the phrases of providers, and of proxies before them."""
@@ -58,7 +58,7 @@ def classify(fault: Fault) -> ErrorClass:
     coded = _BY_CODE.get(fault.code)
     status = fault.status if isinstance(fault.status, int) else None
     beats = _CODE_BEATS_413 if status == _TOO_LARGE else _CODE_BEATS_STATUS
-    if coded is not None and (status in (None, _OK) or coded in beats):
+    if coded is not None and (status in (None, OK) or coded in beats):
         return coded
     if status in _MAY_BE_OVERFLOW:
         if _THROTTLE.search(fault.message):

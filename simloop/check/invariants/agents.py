@@ -15,7 +15,7 @@ from msgspec import structs
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import WHOLE
 from simloop.check.invariants.subject import WORDS, MainRequest, Subject, tells
-from simloop.kernel.errorclass import ErrorClass, class_of_status
+from simloop.kernel.errorclass import OK, ErrorClass, class_of_status
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
 from simloop.messages import Fault, FinishReason, Outcome, UserMessage, json_value
@@ -233,7 +233,7 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     if fault is None or fault.code in _MENDED or before is None or request is None:
         return ""
     deciding = _USUAL if policy is None else policy
-    status = fault.status if isinstance(fault.status, int) else None
+    status = fault.status if isinstance(fault.status, int) and fault.status != OK else None
     found = class_of_status(status), deciding.classify(fault)
     passes = deciding.retryable(found[0]) and found != (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA)
     is_known = (policy is not None and bool(status or fault.code)) or status in _HOPELESS

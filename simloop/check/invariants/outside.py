@@ -237,10 +237,10 @@ def guards_hold_at_once(subject: Subject) -> Watch:
 
 
 def _is_of(reading: dict[str, Any], entry: ServiceRequest, subject: Subject) -> bool:
-    given = [each for call in subject.asked for each in tools.values_of(call)]
+    given = [e.removesuffix(".0") for call in subject.asked for e in tools.values_of(call)]
     body = json_value(entry.body)
     own = body.items() if isinstance(body, dict) else ()
-    return any(key in reading and str(value) not in given for key, value in own)
+    return any(key in reading and str(value).removesuffix(".0") not in given for key, value in own)
 
 
 @of_agents("An argument is quoted where it is a part of an address, or of a command for a shell.",

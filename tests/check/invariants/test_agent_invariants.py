@@ -439,6 +439,8 @@ def test_a_rate_limit_that_its_words_alone_tell_may_be_retried(status: int) -> N
         (429, "context_length_exceeded", False),
         (429, "insufficient_quota", True),
         (400, "context_length_exceeded", True),
+        (400, "", True),
+        (200, "", False),  # a body that is no reply
     ],
 )
 def test_a_status_that_passes_goes_before_a_code_that_no_provider_sends_with_it(

@@ -874,6 +874,17 @@ def test_a_remembered_result_of_an_own_tool_is_one_for_the_arguments(
     assert len(run.found(no_result_of_other_arguments)) == times
 
 
+def test_a_number_is_that_of_a_call_as_a_fraction_too() -> None:
+    run = asked().call("a", '{"price": 5}').call("b", '{"price": 6}').finish()
+    for number in (1, 2):
+        run.add(entries.ServiceRequest, number, BANK, "GET", "/lines/7")
+        run.add(entries.ServiceReply, number, 200, '{"price": 16.5}')
+    for number, price in (3, "5.0"), (4, "6.0"):
+        run.add(entries.ServiceRequest, number, BANK, "PUT", "/lines/7", f'{{"price": {price}}}')
+        run.add(entries.ServiceReply, number, 200)
+    assert run.found(no_lost_updates) == []
+
+
 def test_a_service_with_versions_refuses_a_lost_update() -> None:
     assert both_change().found(no_lost_updates, Subject(source="it has no versions")) != []
     assert both_change().found(no_lost_updates, Subject(source="json={'version': 1}")) == []

@@ -429,6 +429,7 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (tools_broken_off_in_time, broken_off(12), BOUND,
      "with {} is broken off after 12.000s and not 20.000s: 'Error: it took too long'"),
     (tools_broken_off_in_time, broken_off(12, "Error: no result in 20 s"), BOUND, "after 12.000s"),
+    (tools_broken_off_in_time, broken_off(12, "No end after 20 s"), BOUND, "after 12.000s"),
     (tools_broken_off_in_time, of_tests(3_600), BOUND, "the program pytest -q takes 3600.000s"),
     (tools_broken_off_in_time, of_tests(99, end=False), BOUND, "the program pytest -q takes"),
     (results_not_crossed, both().request(CROSSED), Subject(),
