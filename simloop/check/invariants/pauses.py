@@ -95,18 +95,18 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
 def refused_changes_not_made(subject: Subject) -> Watch:
     """The answer to a question with `y/n` is no, or the end of the input, or an empty line at `N`.
 
-    With several calls in a reply, it is not clear which of them is refused.
+    With several calls in a reply, as many answers refuse all of them.
     """
-    refused: entries.Input | None = None
+    refusals: list[entries.Input] = []
     while True:
         entry = yield
         if type(entry) is entries.Input:
-            refused = entry if _refuses(entry) and not subject.asked[1:] else None
+            refusals = [*refusals, entry] if _refuses(entry) else []
         elif type(entry) is entries.Request:
-            refused = None
-        elif refused is not None and is_change(subject, entry):
-            answer = "the end of the input" if refused.ends else repr(refused.text)
-            asked = f"the user has answered {refused.prompt!r:.80} with {answer}"
+            refusals = []
+        elif len(refusals) >= max(len(subject.asked), 1) and is_change(subject, entry):
+            answer = "the end of the input" if refusals[-1].ends else repr(refusals[-1].text)
+            asked = f"the user has answered {refusals[-1].prompt!r:.80} with {answer}"
             return f"{described(entry)} runs, and {asked}"
 
 

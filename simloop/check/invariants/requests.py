@@ -398,10 +398,10 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
             beside = held.replace(words, "")  # a summary cannot tell what it was not told
             there = f"{folded}\n{_words_in(asked)}\n{beside}"
             results = [one.text for one in (last or request).messages if type(one) is ToolMessage]
-            for text in [*said, summary, *(each for each in results if len(each) < _SHORT)]:
+            short = [each for each in results if len(each) < _SHORT and not tells(each)]
+            for text in [*said, summary, *short]:
                 start = text[:_BEGINNING]
-                kept = start in there or json.dumps(start)[1:-1] in there
-                if start in before and not kept:
+                if start in before and start not in there and json.dumps(start)[1:-1] not in there:
                     return f"request {entry.number} and its summary lack {text!r:.60}"
             summary = words
         asked, folded = None, ""

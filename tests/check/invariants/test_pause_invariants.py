@@ -59,8 +59,12 @@ def typed(asked_by: str, read_by: str) -> Recording:
 ASKS = "Look at a.txt? [y/N] "
 
 
-def refused(text: str, question: str = ASKS, *, ends: bool = False, calls: str = "a") -> Recording:
+def refused(
+    text: str, question: str = ASKS, *more: str, ends: bool = False, calls: str = "a"
+) -> Recording:
     run = Recording().prompt().request([GO]).replied("", *calls).add(Input, text, question, ends)
+    for answer in more:
+        run.add(Input, answer, question)
     return run.started("a", A)
 
 
@@ -217,6 +221,8 @@ def test_a_change_that_the_user_was_not_asked_about_is_found(run: Recording, fin
         (refused(""), "''"),
         (refused("", ends=True), "the end of the input"),
         (refused("", "Look? (y/n)", ends=True), "the end of the input"),
+        (refused("n", ASKS, "no", calls="ab"), "'no'"),
+        (refused("y", ASKS, "n", "no", calls="ab"), "'no'"),
     ],
 )
 def test_a_change_that_the_user_has_refused_is_found(run: Recording, answer: str) -> None:
@@ -233,6 +239,8 @@ def test_a_change_that_the_user_has_refused_is_found(run: Recording, answer: str
         refused("n", "What is its name?"),
         refused("n", "Stop here? [y/N]"),
         refused("n", calls="ab"),
+        refused("n", ASKS, "y", calls="ab"),
+        refused("n", ASKS, "y", "n", calls="ab"),
     ],
 )
 def test_a_change_that_the_user_may_have_allowed_is_not_found(run: Recording) -> None:
