@@ -732,31 +732,29 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
 
 def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
     """Yield what fails in one route of a service, and what has a further page."""
-    for place, route in enumerate(routes[1:], 1):  # a first one is in the catalogue
+    for nth, route in enumerate(routes[1:], 1):  # a first one is in the catalogue
         for times in (1, "always"):
-            fails = [*routes[:place], failing(route, times), *routes[place:]]
+            fails = [*routes[:nth], failing(route, times), *routes[nth:]]
             act = _with_services(name, fails)
-            yield Circumstance(f"route {place} of {name} fails ({times})", act)
-    for place, route in enumerate(routes):
-        fails = [*routes[:place], failing(route, 4), *routes[place:]]
+            yield Circumstance(f"route {nth} of {name} fails ({times})", act)
+    for nth, route in enumerate(routes):
+        fails = [*routes[:nth], failing(route, 4), *routes[nth:]]
         if route.get:
             again = _both(_with_services(name, fails), _alone, _all_again)
-            yield Circumstance(f"route {place} of {name} fails, and all is done again", again)
+            yield Circumstance(f"route {nth} of {name} fails, and all is done again", again)
         said: Any = route.json if isinstance(route.json, dict) else {}
         for key in ("state", "status") if route.get else ():
             if DONE.match(str(said.get(key))):
                 failed = route.model_copy(update={"json": {**said, key: FAILED}})
-                told = _with_services(name, [*routes[:place], failed, *routes[place + 1 :]])
-                yield Circumstance(
-                    f"route {place} of {name} tells of a failure", _both(_alone, told)
-                )
+                told = _with_services(name, [*routes[:nth], failed, *routes[nth + 1 :]])
+                yield Circumstance(f"route {nth} of {name} tells of a failure", _both(_alone, told))
         if key := next((each for each in PAGED + PAGES if repr(said.get(each, 0)) in _ENDS), ""):
             others = json_value(_IDS.sub(r'"other \1"', json.dumps(said)))
             link = f"{name}{route.get}{'&' if '?' in str(route.get) else '?'}page=2"
             for mark in {0: (True,), 1: (2,)}.get(said[key]) or ("2", link):
                 once = route.model_copy(update={"json": {**others, key: mark}, "times": 1})
-                two = _both(_alone, _with_services(name, [*routes[:place], once, *routes[place:]]))
-                yield Circumstance(f"route {place} of {name} has two pages, {mark}", two)
+                two = _both(_alone, _with_services(name, [*routes[:nth], once, *routes[nth:]]))
+                yield Circumstance(f"route {nth} of {name} has two pages, {mark}", two)
 
 
 def _first_answer(route: Route) -> Route:

@@ -35,9 +35,7 @@ _MEASURES = ("simloop_runs", "simloop_virtual_ns", "simloop_wall_ns")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flags."""
     group = parser.getgroup("simloop")
-    group.addoption(
-        "--simloop-seed", type=_seed, metavar="N", help="replace the seed of every scenario"
-    )
+    group.addoption("--simloop-seed", type=_seed, metavar="N", help="replace each scenario's seed")
     group.addoption(
         "--simloop-trace", choices=["off", "on", "retain-on-failure"], default="off",
         help=f"write the trace of every run, or of failed tests, to {TRACES}/",

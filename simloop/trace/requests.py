@@ -189,12 +189,10 @@ def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
         yield read.setdefault(entry.number, request)
 
 
-def read_request(
-    entry: entries.Request, base: Request | None, most_kept: int = sys.maxsize
-) -> Request:
+def read_request(entry: entries.Request, base: Request | None, most: int = sys.maxsize) -> Request:
     """Return the request of `entry`, as it was sent; `base` is the one that it was coded against.
 
-    It shares the list of a base to which it only adds. Messages after the first `most_kept`, which
+    It shares the list of a base to which it only adds. Messages after the first `most`, which
     no later request keeps, go into its tail: else each later request would have to copy the list.
     """
     messages: list[Message] = []
@@ -206,7 +204,7 @@ def read_request(
         messages = sent.messages
         if len(messages) != entry.kept:
             messages = list(sent[: entry.kept])
-    shared_more = max(most_kept - entry.kept, 0)
+    shared_more = max(most - entry.kept, 0)
     messages += entry.added[:shared_more]
     if isinstance(entry.system_prompt, str):
         system_prompt = entry.system_prompt

@@ -144,19 +144,17 @@ class Cancellation:
     """Ends the run at its next await or at its next check, whichever is first.
 
     `pending` is the signal that waits to be taken. Only the first counts, because a run ends once.
-    While `polls` is set, an abort cancels nothing; the next check finds it. `on_stop` is called
+    While `polls` is set, an abort cancels nothing; the next check finds it. `tell` is called
     with the signal when it counts.
 
     With `note_abort` an abort is a flag and ends nothing: `aborted` is true from then on, and the
     waits that are under way in `breaking` are broken off. `note_abort` is called once.
     """
 
-    def __init__(
-        self, loop: VirtualLoop, on_stop: Callable[[Signal], None] = lambda _: None
-    ) -> None:
+    def __init__(self, loop: VirtualLoop, tell: Callable[[Signal], None] = lambda _: None) -> None:
         self._loop = loop
         self._task: asyncio.Task[Any]
-        self._on_stop = on_stop
+        self._tell = tell
         self.note_abort: Callable[[], None] | None = None
         self.pending: Signal | None = None
         self.closed = True
@@ -208,14 +206,14 @@ class Cancellation:
         if self.note_abort is not None and type(signal) is AbortRequested:
             if not self._aborted:
                 self._aborted = True
-                self._on_stop(signal)
+                self._tell(signal)
                 self.note_abort()
                 for timeout in tuple(self._breakable):
                     timeout.break_off()
             return
         self._found_by_asking = self.polls and type(signal) is AbortRequested
         self.pending = signal
-        self._on_stop(signal)
+        self._tell(signal)
         if self._found_by_asking:
             return
         if asyncio.current_task(self._loop) is self._task or is_blocking(self._task):

@@ -14,7 +14,7 @@ from simloop.check.invariants import tools
 from simloop.check.invariants.agents import AT_ONCE, MINUTE_NS, NS_PER_MS, RATE_LIMIT
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import strings
-from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
+from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, tells
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault, json_value
 from simloop.trace.entries import (
@@ -44,7 +44,6 @@ _LOST = frozenset({"lost", "timed-out", "refused"})
 REFUSED, BROKEN_SERVICE = 400, 500
 _COMMAND = re.compile(r"(?i)command|cmd|script|code|shell")
 _LOOKED = frozenset({200, 404})  # what there is, or that there is none
-_EARLIER = re.compile(r"(?i)\b(already|before|earlier|twice|duplicate)\b").search
 _TRIES = 10
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
 _NAMED_KEY = re.compile(rf'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"({_KEYS.pattern})"')
@@ -207,33 +206,6 @@ def looks_before_making(subject: Subject) -> Watch:
             if first is not entry and looks[at] > 1 and is_alike:
                 does = f"{tools.described(entry)} makes what request {first.number} has made"
                 return f"{does}: both calls have looked before"
-
-
-@invariant("What an agent does once for two calls in turn, it does once for two at once.",
-           "CWE-367, Time-of-check Time-of-use", needs=[Need.AGENT, Need.MUTATING],
-           sees=[MainRequest, ServiceRequest, ServiceReply, ProgramStarted, ProgramEnded],
-           begins=[ServiceRequest, ProgramStarted])  # fmt: skip
-def guards_hold_at_once(subject: Subject) -> Watch:
-    """Else both calls have looked whether it was done, and neither had noted it yet."""
-    made, twice = list[str](), dict[tuple[str, str], str]()
-    while True:
-        entry = yield
-        if type(entry) is Request:
-            added = [call for message in subject.facts.added for call in calls_of(message)]
-            if len(works := {(call.name, call.arguments) for call in added}) == 1:
-                work, result = works.pop(), subject.results.get(added[0].id)
-                if not made and work in twice and result and _EARLIER(result.text):
-                    also = f"request {entry.number} has {result.text!r:.80} for a further one"
-                    return f"two calls at once have both made {twice[work]}, and {also}"
-                if len(added) == len(made) == 2 and made[0] and made[0] == made[1]:  # noqa: PLR2004
-                    twice[work] = made[0]
-            made.clear()
-        elif type(entry) in (ServiceReply, ProgramEnded):
-            is_bad = entry.exit if type(entry) is ProgramEnded else is_lost(entry, REFUSED)
-            made += [""] if is_bad else []
-        elif is_change(subject, entry):
-            what = f"{tools.described(entry)} {getattr(entry, 'body', '')}".strip()
-            made.append("" if getattr(entry, "once", "") else what)
 
 
 def _is_of(reading: dict[str, Any], entry: ServiceRequest, subject: Subject) -> bool:

@@ -15,7 +15,7 @@ from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import IDEMPOTENT, REFUSED, UNCERTAIN, UNKNOWN, WORK
 from simloop.check.invariants.requests import strings
 from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
-from simloop.messages import Outcome, ToolCall, json_value
+from simloop.messages import Outcome, ToolCall, ToolMessage, json_value
 from simloop.trace.entries import (
     Ended,
     ProgramEnded,
@@ -36,6 +36,7 @@ DONE, FAILED = re.compile(r"(?i)(done|ready|finished|completed?|succe\w+)$"), "f
 PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_cursor")
 _AS_GOOD = frozenset({404, 409, 410})
 _COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
+_EARLIER = re.compile(r"(?i)\b(already|before|earlier|twice|duplicate)\b").search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`
@@ -180,7 +181,7 @@ def refused_changes_told(subject: Subject) -> Watch:
             for call_id, message in subject.results.items() if is_one else ():
                 if type(entry) is Prompt or reply is None or not (call := calls.get(call_id)):
                     continue
-                words, is_refused = _own_words(message.text, call, reply), reply.status >= REFUSED
+                words, is_refused = _own_words(message, call, reply.body), reply.status >= REFUSED
                 passes_it_on = is_refused and reply.body and reply.body in message.text
                 if not (message.is_error or passes_it_on or tells(words, tool=call.name)):
                     known = told.setdefault((call.name, words), {})
@@ -217,6 +218,40 @@ def failed_changes_told_to_the_user(subject: Subject) -> Watch:
             sent, failed = {}, ""
 
 
+@invariant("A change of which the model is told that it was made before has been made, and once.",
+           "CWE-367, Time-of-check Time-of-use", needs=[Need.AGENT, Need.MUTATING],
+           sees=[MainRequest, ServiceRequest, ServiceReply, ProgramStarted, ProgramEnded],
+           begins=[ServiceRequest, ProgramStarted])  # fmt: skip
+def made_before_once(subject: Subject) -> Watch:
+    """A note of it that comes before a failure, or after another call has looked, tells wrong."""
+    made, own, wrong = list[tuple[str, str]](), set[object](), dict[tuple[str, str], str]()
+    while True:
+        entry = yield
+        if type(entry) is Request:
+            added = [call for message in subject.facts.added for call in calls_of(message)]
+            if len(works := {(call.name, call.arguments) for call in added}) == 1:
+                work, result = works.pop(), subject.results.get(added[0].id)
+                words = _own_words(result, added[0]) if result and not made else ""
+                if result and _EARLIER(words) and (why := wrong.get(work)):
+                    if not why.endswith("failed") or not (tells(words) or tells(words, "doubts")):
+                        return f"request {entry.number} has {result.text!r:.80}, and {why}"
+                elif len(added) == len(made) > 1 and {*made} == {(made[0][0], "")}:
+                    wrong[work] = f"{len(made)} calls at once have each made {made[0][0]}"
+                elif made:
+                    has_failed = made[-1] == ("", "") and {*made} <= {made[0], ("", "")}
+                    wrong[work] = f"{made[0][0]} has failed" if has_failed else ""
+            made, own = [], set()
+        elif type(entry) in (ServiceReply, ProgramEnded):
+            is_end = type(entry) is ProgramEnded
+            is_bad = entry.exit if is_end else outside.is_lost(entry, REFUSED)
+            of = is_end, entry.program if is_end else entry.request
+            made += [("", "")] if is_bad and of in own else []
+        elif outside.is_change(subject, entry):
+            own.add((type(entry) is ProgramStarted, entry.number))
+            what = f"{tools.described(entry)} {getattr(entry, 'body', '')}".strip()
+            made.append((what, getattr(entry, "once", "")))
+
+
 def _boasts(text: str, name: str) -> bool:
     """Return whether a text is none, or a short one that begins with a word for a success."""
     verb = re.sub(r"[^a-z].*", "", name) or "done"
@@ -224,8 +259,9 @@ def _boasts(text: str, name: str) -> bool:
     return begins is not None and len(text) <= _SHORT and "already" not in text.lower()
 
 
-def _own_words(text: str, call: ToolCall, reply: ServiceReply) -> str:
-    for each in filter(str.strip, (reply.body, *tools.values_of(call))):
+def _own_words(result: ToolMessage, call: ToolCall, body: str = "") -> str:
+    text = result.text
+    for each in filter(str.strip, (body, *tools.values_of(call))):
         text = text.replace(each, "")
     return re.sub(r"\w*\d\w*", "", text)
 

@@ -12,7 +12,6 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outside import (
     arguments_quoted,
     changes_committed,
-    guards_hold_at_once,
     keys_used_once,
     looks_before_making,
     no_changes_for_broken_replies,
@@ -35,6 +34,7 @@ from simloop.check.invariants.told import (
     failed_changes_told_to_the_user,
     failed_programs_told,
     failures_not_remembered,
+    made_before_once,
     missing_rows_told,
     pages_told,
     refused_changes_told,
@@ -314,8 +314,9 @@ def both_make(
         ({"bodies": ("1",)}, 0),
         ({"bodies": ("1", "1", "2")}, 0),
         ({"once": "k"}, 0),
-        ({"status": 503}, 0),
-        ({"program": True, "status": 1}, 0),
+        ({"status": 503, "bodies": ("1", "2")}, 0),
+        ({"status": 503, "then": "It may have been paid before."}, 0),
+        ({"status": 503, "then": "Error: it has failed before."}, 0),
         ({"other": '{"n": 2}'}, 0),
         ({"again": '{"n": 2}'}, 0),
     ],
@@ -324,10 +325,29 @@ def test_an_agent_that_refuses_a_second_change_refuses_it_at_once_too(
     keys: dict[str, Any], finds: int
 ) -> None:
     run = refused_in_turn(**keys)
-    found = run.found(guards_hold_at_once, Subject(mutating={BANK, "pay"}))
+    found = run.found(made_before_once, Subject(mutating={BANK, "pay"}))
     assert len(found) == finds
-    assert run.found(guards_hold_at_once, Subject(mutating={"https://other.example"})) == []
-    assert all("two calls at once have both made the " in each for each in found)
+    assert run.found(made_before_once, Subject(mutating={"https://other.example"})) == []
+    assert all("2 calls at once have each made the " in each for each in found)
+
+
+@pytest.mark.parametrize("keys", [{"status": 503}, {"status": 422, "once": "k"},
+                                  {"program": True, "status": 1}])  # fmt: skip
+def test_a_change_that_has_failed_was_not_made_before(keys: dict[str, Any]) -> None:
+    (found,) = refused_in_turn(**keys).found(made_before_once, Subject(mutating={BANK, "pay"}))
+    assert found.startswith("request 3 has 'It was paid before.', and the ")
+    assert found.endswith("has failed")
+
+
+@pytest.mark.parametrize(("of", "status", "finds"), [(1, 404, 1), (2, 404, 0), (1, 201, 0)])
+def test_a_reading_that_fails_does_not_undo_a_change(of: int, status: int, finds: int) -> None:
+    run = asked().call("a").finish(FinishReason.TOOL_CALLS)
+    run.add(entries.ServiceRequest, 1, BANK, "POST", "/pay", "1")
+    run.add(entries.ServiceReply, 1, status if of == 1 else 201)
+    run.add(entries.ServiceRequest, 2, BANK, "GET", "/pay").add(entries.ServiceReply, 2, 404)
+    run.request([*CALLED, returned("a")]).call("b").finish(FinishReason.TOOL_CALLS)
+    run.request([*CALLED, returned("a"), said("", "b"), returned("b", "Paid before: 1")])
+    assert len(run.found(made_before_once, Subject(mutating={BANK}))) == finds
 
 
 def refused_in_turn(
