@@ -716,8 +716,8 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             if any(getattr(route, method) for route in base.services[name]):
                 change = partial(with_fault, of=method)
                 # Each call is alone, so that it is known whose request fails.
-                apart = _both(_alone, _disturbed("services", name, fault, change, times))
-                words = "4 " * (times > 1)
+                words, last = ("4 ", _all_again) if times > 1 else ("", _alone)
+                apart = _both(_alone, _disturbed("services", name, fault, change, times), last)
                 yield Circumstance(f"{words}{fault.site} of a {method.upper()} to {name}", apart)
 
     busy = {"status": 429, "headers": {"retry-after": "2"}}

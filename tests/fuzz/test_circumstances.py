@@ -830,7 +830,9 @@ def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
     ).services[shop]
     assert (getattr(broken, method), broken.status, broken.times, rest) == ("/...", 503, 1, routes)
     refuses = found[f"4 service refuses of a {method.upper()} to {shop}"]
-    assert world(refuses, base, offer).services[shop][0].status == 422
+    refused = world(refuses, base, offer)
+    assert (refused.services[shop][0].status, refused.services[shop][0].times) == (422, 4)
+    assert Then(say="Do it again.", after="5m") in refused.then
     stopped = world(found[f"{method.upper()} 2 to {shop} fails after a stop"], base, offer)
     late = stopped.services[shop][0]
     assert (getattr(late, method), late.status, late.takes) == ("/...", 503, 10**9)

@@ -223,12 +223,11 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
             if (gone := made.keys() - calls) and _begins_again(facts, request, gone):
                 return f"{lost}, and begins again where the run has been before"
             sent_now.append(request)
-            answered = (call for call in calls.values() if call.name in mutating)
-            made |= {
-                call.id: (call.name, call.arguments)
-                for call in answered
-                if call.id in subject.results and not tells(subject.results[call.id].text)
-            }
+            done = {each for each, result in subject.results.items() if not tells(result.text)}
+            kept = [call for call in calls.values() if call.name in mutating and call.id in done]
+            # A summary may tell of those that are gone.
+            made = {each: work for each, work in made.items() if each not in gone}
+            made |= {call.id: (call.name, call.arguments) for call in kept}
         elif _has_changed(entry, mutating, changing):
             asked = subject.asked
             ids = [entry.call_id] if kind is entries.ToolResult else [each.id for each in asked]

@@ -235,6 +235,18 @@ def test_a_change_is_kept_after_a_stop_as_after_a_failure(first: bool, then: boo
     assert run.found(changes_of_broken_runs_kept, Subject(mutating={"look"})) == []
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_change_that_a_summary_tells_of_is_not_lost_with_the_run(*, is_told: bool) -> None:
+    run = asked().call("a", "{}", "pay").finish(FinishReason.TOOL_CALLS)
+    run.add(entries.ToolResult, "a", "pay", "paid")
+    history: list[Message] = [GO, said("", "a"), returned("a"), said("", "b"), returned("b")]
+    run.request(history[:3]).call("b").finish(FinishReason.TOOL_CALLS).result("b")
+    told = [UserMessage("Before: it was done."), GO, *history[3:]]
+    run.request(told if is_told else history).stop().ended(Outcome.ABORTED).prompt("Next.")
+    run.request([*told, NEXT] if is_told else [GO, NEXT])
+    assert len(run.found(changes_of_broken_runs_kept, Subject(mutating={"pay"}))) == 1 - is_told
+
+
 def test_the_same_prompt_again_does_not_show_that_a_function_keeps_it() -> None:
     run = asked().call("a", "{}", "pay").finish(FinishReason.TOOL_CALLS)
     run.add(entries.ToolResult, "a", "pay", "paid").ended(Outcome.FAILED).prompt(GO.text)
