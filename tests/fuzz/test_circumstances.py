@@ -717,8 +717,15 @@ def test_each_call_of_the_course_comes_twice_with_its_arguments() -> None:
     (again,) = (e for e in of(native, GO, offer) if e.name.endswith("course twice, and again"))
     both = [each for one, own in zip(made, plain, strict=True) for each in (one, own)]
     assert [calls_of(each.call) for each in world(again, GO, offer).model] == [
-        calls_of(each.call) for each in (both if plain[-1].call else both[:-1])
+        calls_of(each.call)
+        for each in both[:-1]  # the last one has no call
     ]
+    text = Reply(say="Hm.")
+    draft = WorldDraft(GO, offer)
+    draft.replies = [text, offer.course[0]]
+    again.act(draft, 0)
+    assert draft.replies[0] == text
+    assert len(draft.replies) == 1 + 2
 
 
 def test_only_limits_that_a_short_world_reaches_are_led_up_to() -> None:
@@ -833,6 +840,8 @@ def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
     refused = world(refuses, base, offer)
     assert (refused.services[shop][0].status, refused.services[shop][0].times) == (422, 4)
     assert Then(say="Do it again.", after="5m") in refused.then
+    once = world(found[f"service.503 of a {method.upper()} to {shop}"], base, offer)
+    assert once.then == base.then
     stopped = world(found[f"{method.upper()} 2 to {shop} fails after a stop"], base, offer)
     late = stopped.services[shop][0]
     assert (getattr(late, method), late.status, late.takes) == ("/...", 503, 10**9)

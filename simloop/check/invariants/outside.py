@@ -100,7 +100,7 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
             asked = subject.asked
             given = "".join(call.arguments for call in asked)
             what, key = _made(entry, given)
-            own = [each for each in uncertain if not is_one or of[each.number] in ("", is_one)]
+            own = [each for each in uncertain if not is_one or of[each.number] == is_one]
             alike = [each for each in own if _made(each, given)[0] == what]
             known = [each for each in alike if each.service == entry.service]
             tries = {_made(each, given)[1] for each in known}

@@ -339,7 +339,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
         elif any(each.text.startswith((*(begins - {""}),)) for each in new):
             is_told = True
         held = "\n".join(each.text for each in new)  # a transcript may stand for the summary
-        begun = [old.text[:_BEGINNING] for old in gone if old.text]
+        begun = {old.text[:_BEGINNING] for old in gone if old.text}
         is_known = tells(held, "left out") or sum(each in held for each in begun) > 1
         if new and (is_told or is_empty) and not is_known:
             if len(gone) > (1 if is_cut else _LOST):

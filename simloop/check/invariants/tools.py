@@ -667,8 +667,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
                 ran[entry.call_id] = entry.name, None  # it may be that of any call
             all_ran.append(ran[entry.call_id])
         elif kind is ToolResult:
-            given = ran.get(entry.call_id, ("", ""))[1]
-            if given is not None and entry.text and not entry.is_error:
+            if entry.text and not entry.is_error:
                 results.add((entry.name, _bare(entry.text)))
         elif kind not in {ServiceRequest, ProgramStarted}:
             sent = subject.results

@@ -165,6 +165,16 @@ def silent() -> Recording:
     return run.request([*CALLED, returned("a", "")])
 
 
+def hidden_late() -> Recording:
+    """A program fails, and a summary is asked for before its result is sent; then none runs."""
+    run = asked().replied("", "a")
+    run.add(entries.ProgramStarted, 1, ("pytest",)).add(entries.ProgramEnded, 1, 3)
+    run.request([UserMessage("Sum up.")], system_prompt="Help.").replied("Done.")
+    first = [*CALLED, returned("a", "exit status 3")]
+    run.request(first).replied("", "b")
+    return run.request([*first, said("", "b"), returned("b", "exit status 3")])
+
+
 def told_late() -> Recording:
     """Two equal calls fail; a summary is asked for before the result of the second one is sent."""
     run = sent(printed("", 3), "exit status 3").replied("", "b")
@@ -308,8 +318,10 @@ def both_make(
     [
         ({}, 1),
         ({"program": True}, 1),
+        ({"then": "Error: it was paid before."}, 1),
         ({"then": "Error: it takes a day"}, 0),
         ({"sent": True}, 0),
+        ({"calls": 1}, 0),
         ({"bodies": ("1", "2")}, 0),
         ({"bodies": ("1",)}, 0),
         ({"bodies": ("1", "1", "2")}, 0),
@@ -329,6 +341,20 @@ def test_an_agent_that_refuses_a_second_change_refuses_it_at_once_too(
     assert len(found) == finds
     assert run.found(made_before_once, Subject(mutating={"https://other.example"})) == []
     assert all("2 calls at once have each made the " in each for each in found)
+
+
+def test_a_change_that_one_more_call_has_made_was_made_before() -> None:
+    run = refused_in_turn(sent=True).call("d").finish(FinishReason.TOOL_CALLS)
+    calls = AssistantMessage("", (ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}")))
+    history: list[Message] = [
+        GO,
+        calls,
+        returned("a"),
+        returned("b"),
+        said("", "c", arguments="{}"),
+    ]
+    history += [returned("c", "It was paid before."), said("", "d"), returned("d", "Paid before.")]
+    assert run.request(history).found(made_before_once, Subject(mutating={BANK})) == []
 
 
 @pytest.mark.parametrize("keys", [{"status": 503}, {"status": 422, "once": "k"},
@@ -353,9 +379,14 @@ def test_a_reading_that_fails_does_not_undo_a_change(of: int, status: int, finds
 def refused_in_turn(
     *, bodies: Sequence[str] = ("1", "1"), once: str = "", status: int = 0, other: str = "{}",
     again: str = "{}", then: str = "It was paid before.", sent: bool = False, program: bool = False,
+    calls: int = 2,
 ) -> Recording:  # fmt: skip
     """Two calls of a reply make a change; then the model calls a third time."""
-    run = asked().call("a").call("b", other).finish(FinishReason.TOOL_CALLS)
+    made = [ToolCall("a", "look", "{}"), ToolCall("b", "look", other)][:calls]
+    run = asked()
+    for call in made:
+        run.call(call.id, call.arguments)
+    run.finish(FinishReason.TOOL_CALLS)
     for number, body in enumerate(bodies, 1):
         if program:
             run.add(entries.ProgramStarted, number, ("pay", body))
@@ -363,8 +394,8 @@ def refused_in_turn(
         else:
             run.add(entries.ServiceRequest, number, BANK, "POST", "/pay", body, once)
             run.add(entries.ServiceReply, number, status or 201)
-    calls = AssistantMessage("", (ToolCall("a", "look", "{}"), ToolCall("b", "look", other)))
-    history: list[Message] = [GO, calls, returned("a"), returned("b")]
+    results = [returned(each.id) for each in made]
+    history: list[Message] = [GO, AssistantMessage("", tuple(made)), *results]
     run.request(history).call("c", again).finish(FinishReason.TOOL_CALLS)
     if sent:
         run.add(entries.ServiceRequest, 9, BANK, "POST", "/pay", "1")
@@ -607,6 +638,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (slow_programs_ended, stopped_amid(later_s=21), "and the user has stopped it"),
     (slow_programs_ended, stopped_amid(next_s=21),
      "the program pytest -q goes on at the end of the run, and the user has stopped it"),
+    (failures_not_remembered, hidden_late(), "answers call 'b' with the same failure"),
     (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
     (failures_not_remembered, broken(again=False), "'Error: full', and nothing has run"),
     (failures_not_remembered, down("Error: down", again=False),
@@ -681,6 +713,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      .request([UserMessage("Sum it up")], tools=[]).text("In sh").finish(FinishReason.LENGTH)
      .request([UserMessage("Before: In sh"), *SUMMED[3:5]]), "the summary is cut off"),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: "), GO]), "has no words"),
+    (no_failure_in_place_of_the_history, summed([UserMessage("Go, seen"), GO]), "has no words"),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: In sh"), GO], cut="In sh"),
      "has 'Before: In sh' for its history: the summary is cut off"),
     (no_failure_in_place_of_the_history,
@@ -862,7 +895,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (no_failure_in_place_of_the_history, forgotten(*SUMMED[3:5])),
     (no_failure_in_place_of_the_history, forgotten(UserMessage("(Older ones are left out.)"))),
     (no_failure_in_place_of_the_history, summed([UserMessage("Before: (left out)"), GO])),
-    (no_failure_in_place_of_the_history, summed([UserMessage("Before: Go. seen"), GO])),
+    (no_failure_in_place_of_the_history, summed([UserMessage("Before: Go. seen")])),
     (no_failure_in_place_of_the_history, forgotten(UserMessage("In short."), words="In short.")),
     (no_failure_in_place_of_the_history, summed([FAILED, *SUMMED[1:5]], fails=True)),
     (no_failure_in_place_of_the_history, summed([GO, *SUMMED[3:5]])),
@@ -895,13 +928,15 @@ def test_a_remembered_result_of_an_own_tool_is_one_for_the_arguments(
     assert len(run.found(no_result_of_other_arguments)) == times
 
 
-def test_a_number_is_that_of_a_call_as_a_fraction_too() -> None:
-    run = asked().call("a", '{"price": 5}').call("b", '{"price": 6}').finish()
+@pytest.mark.parametrize(("given", "sent"), [("", ".0"), (".0", ""), (".0", ".0")])
+def test_a_number_is_that_of_a_call_as_a_fraction_too(given: str, sent: str) -> None:
+    run = asked().call("a", f'{{"price": 5{given}}}').call("b", f'{{"price": 6{given}}}').finish()
     for number in (1, 2):
         run.add(entries.ServiceRequest, number, BANK, "GET", "/lines/7")
         run.add(entries.ServiceReply, number, 200, '{"price": 16.5}')
-    for number, price in (3, "5.0"), (4, "6.0"):
-        run.add(entries.ServiceRequest, number, BANK, "PUT", "/lines/7", f'{{"price": {price}}}')
+    for number, price in (3, 5), (4, 6):
+        body = f'{{"price": {price}{sent}}}'
+        run.add(entries.ServiceRequest, number, BANK, "PUT", "/lines/7", body)
         run.add(entries.ServiceReply, number, 200)
     assert run.found(no_lost_updates) == []
 
