@@ -321,9 +321,7 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
         ("steps", limits.max_steps, {"say": "Hm.", "call": offer.call(0)} if offer.first else {}),
         ("errors", limits.max_error_count, {"http": {"status": 500}}),
     ):
-        if not keys or most > _MOST_STEPS:
-            continue
-        for more in (-1, 3):
+        for more in (-1, 3) if keys and most <= _MOST_STEPS else ():
             if most + more > 0:
                 act = _inserted({**keys, "times": most + more})
                 yield Circumstance(f"{more} to the limit of {kind}", _first(act))
@@ -340,6 +338,10 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     for what, fails in ends if 1 < steps <= _MOST_STEPS else ():  # 3 are all tries of an SDK
         amid = [_repeat(call, steps - 1), fails, _repeat(call, steps)]
         yield Circumstance(f"{what} before the last step", _begun(amid))
+    made = dict(pair for each in offer.course for pair in calls_of(each.call))
+    for name, text in made.items() if 1 < steps <= _MOST_STEPS else ():
+        all_steps = _begun([_repeat(Reply(call={name: text}), steps + 3)])
+        yield Circumstance(f"{name} to the limit of steps", _both(all_steps, _further))
     last_ms = limits.max_wall_clock_ms or 0
     late = min(steps, max(_LEAST_SLOW, last_ms // _SLOW_MS + 2), _MOST_STEPS)
     slow_ms = last_ms // max(late - 2, 1)

@@ -540,6 +540,11 @@ def test_declared_limits_are_led_up_to_and_passed() -> None:
     """The course comes after them, because its calls would count too."""
     worlds = led_to(Limits(max_steps=4, max_error_count=2))
     first = {name: made.model[0] for name, made in worlds.items() if "then nothing" not in name}
+    made_in_course = dict(call for each in offered(native).course for call in calls_of(each.call))
+    for name, text in made_in_course.items():
+        reply = first.pop(f"{name} to the limit of steps")
+        assert (calls_of(reply.call), reply.times) == ([(name, text)], 7)
+        assert worlds[f"{name} to the limit of steps"].then == [FURTHER]
     assert {name: reply.times for name, reply in first.items()} == {
         "-1 to the limit of steps": 3, "3 to the limit of steps": 7,
         "-1 to the limit of errors": 1, "3 to the limit of errors": 5,

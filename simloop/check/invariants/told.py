@@ -241,11 +241,10 @@ def made_before_once(subject: Subject) -> Watch:
                     has_failed = made[-1] == ("", "") and {*made} <= {made[0], ("", "")}
                     wrong[work] = f"{made[0][0]} has failed" if has_failed else ""
             made, own = [], set()
-        elif type(entry) in (ServiceReply, ProgramEnded):
-            is_end = type(entry) is ProgramEnded
-            is_bad = entry.exit if is_end else outside.is_lost(entry, REFUSED)
-            of = is_end, entry.program if is_end else entry.request
-            made += [("", "")] if is_bad and of in own else []
+        elif type(entry) is ProgramEnded:
+            made += [("", "")] if entry.exit and (True, entry.program) in own else []
+        elif type(entry) is ServiceReply:
+            made += [("", "")] * (outside.is_lost(entry, REFUSED) and (False, entry.request) in own)
         elif outside.is_change(subject, entry):
             own.add((type(entry) is ProgramStarted, entry.number))
             what = f"{tools.described(entry)} {getattr(entry, 'body', '')}".strip()

@@ -189,7 +189,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
     tried, made = set[tuple[str, str]](), dict[str, tuple[str, str]]()
     before = set[str]()  # the calls that have changed the world in the run before
     keeps, pending = subject.is_instance and _CONVERSATION not in subject.deviations, ""
-    prompt, ended = "", Outcome.COMPLETED
+    prompt = ended = ""
     steps = subject.limits.max_steps if subject.limits else 0
     window = max(_WINDOW, min(2 * steps + 2, _MOST // 2))  # it has all messages of a prompt
     was, sent_now = list[SentRequest](), list[SentRequest]()  # in the run before and in this one
@@ -201,7 +201,8 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
             tried, made = tried | {*made.values()}, {}
             prompt, was, sent_now = entry.text, sent_now, []
         elif kind is entries.Ended:
-            ended = entry.outcome
+            is_amid = 0 < steps <= len(sent_now) and any(e.calls for e in facts.last_replies())
+            ended = _ENDED.get(entry.outcome, "reached its limit" * is_amid)
         elif kind is entries.ServiceRequest:
             changing |= {entry.number} if is_change(subject, entry) else set()
             made = made if subject.asked or entry.method not in CHANGING else {}
@@ -211,13 +212,13 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
             lost = f"request {entry.number} has lost the calls that changed something"
             if not sent_now and was:
                 keeps = keeps or was[0].messages[-1] in request.messages[:-1]
-                if before and before.isdisjoint(calls) and ended in _ENDED:
+                if before and before.isdisjoint(calls) and ended:
                     number, told = was[-1].number, [each.text for each in was[-1].messages]
                     told += [facts.replies[number].text] if number in facts.replies else []
                     is_short = sum(map(len, told)) < 2 * _SHORT_CHARS and len(told) <= window
                     is_short = is_short and not any(map(has_overflowed, facts.replies.values()))
                     is_lost = is_short and _adds(request, prompt, was, _words(facts, tried))
-                    pending = f"{lost} in the run before, which {_ENDED[ended]}" * is_lost
+                    pending = f"{lost} in the run before, which {ended}" * is_lost
                 if keeps and pending:
                     return pending
             if (gone := made.keys() - calls) and _begins_again(facts, request, gone):

@@ -235,6 +235,27 @@ def test_a_change_is_kept_after_a_stop_as_after_a_failure(first: bool, then: boo
     assert run.found(changes_of_broken_runs_kept, Subject(mutating={"look"})) == []
 
 
+@pytest.mark.parametrize(
+    ("steps", "calls", "text", "finds"),
+    [
+        (2, True, "I had to stop.", 1),
+        (3, True, "I had to stop.", 0),
+        (2, False, "I had to stop.", 0),
+        (2, True, "I had to stop after pay.", 0),
+    ],
+)
+def test_a_run_that_reaches_its_limit_keeps_its_changes(
+    steps: int, calls: bool, text: str, finds: int  # noqa: FBT001
+) -> None:  # fmt: skip
+    run = asked().call("a", "{}", "pay").finish(FinishReason.TOOL_CALLS)
+    run.add(entries.ToolResult, "a", "pay", "paid").request([GO, said("", "a"), returned("a")])
+    run = run.replied("", "b").result("b") if calls else run.replied("Yes.")
+    run.ended(text=text).prompt("Next.").request([GO, said(text), NEXT])
+    subject = replace(INSTANCE, limits=Limits(max_steps=steps))
+    assert len(run.found(changes_of_broken_runs_kept, subject)) == finds
+    assert run.found(changes_of_broken_runs_kept, INSTANCE) == []
+
+
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_change_that_a_summary_tells_of_is_not_lost_with_the_run(*, is_told: bool) -> None:
     run = asked().call("a", "{}", "pay").finish(FinishReason.TOOL_CALLS)
