@@ -294,8 +294,7 @@ def _numbers(schema: Schema) -> Iterator[int | float]:
 
 def text_of_pattern(pattern: str, repeats: int = 1) -> str:
     """Return a text that a regular expression matches in most cases, or `text`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of a set in a set
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of a set in a set
         try:
             parsed = re._parser.parse(pattern)  # type: ignore[attr-defined] # noqa: SLF001
             return "".join(_pieces(parsed, repeats))[:_LONG]

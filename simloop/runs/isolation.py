@@ -90,9 +90,8 @@ def _fork() -> int:
         gc.freeze()
     child = -1  # if none can be forked
     try:
-        with warnings.catch_warnings():
-            # Of other threads of this process, from Python 3.12 on: the fork uses none of them.
-            warnings.simplefilter("ignore", DeprecationWarning)
+        # Of other threads of this process, from Python 3.12 on: the fork uses none of them.
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             child = os.fork()
     finally:
         if child and not was_frozen:

@@ -315,8 +315,8 @@ class Simulation:
     def restart(self) -> None:
         """Let a fresh instance of the agent answer the next prompt. The trace states it."""
         self._agent = None
-        with warnings.catch_warnings():  # the end of a process closes files and databases silently
-            warnings.simplefilter("ignore", ResourceWarning)
+        # The end of a process closes files and databases silently.
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
             gc.collect()
         if self._world is not None:
             self._world.model.recorder.record(entries.Restarted)

@@ -167,6 +167,5 @@ def with_fault(given: Any, fault: SiteFault, times: int) -> Any:
         return given
     answers = given if isinstance(given, list) else [given]
     if fault.stage is Stage.LATE:
-        late = Program(**fault.keys).takes
-        return [each.model_copy(update={"takes": late}) for each in answers]
+        return [each.model_copy(update={"takes": Program(**fault.keys).takes}) for each in answers]
     return [Program(times=times, **fault.keys), *answers]

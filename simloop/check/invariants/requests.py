@@ -217,10 +217,10 @@ def _has_masked(said: Iterable[str], text: str) -> bool:
 
 
 def forms(text: str) -> set[str]:
-    """Return a text as it is but for blanks around it, and as a part of JSON or of XML."""
+    """Return a text as it is but for blanks around it, and as a part of JSON, Python or XML."""
     text = text.strip()
     as_json = (json.dumps(text, ensure_ascii=each)[1:-1] for each in (True, False))
-    return {text, *as_json, *(escape(text, quote=each) for each in (True, False))}
+    return {text, repr(text)[1:-1], *as_json, *(escape(text, quote=each) for each in (True, False))}
 
 
 def _holds_proposal(request: SentRequest, proposal: str) -> bool:
@@ -400,8 +400,8 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
             results = [one.text for one in (last or request).messages if type(one) is ToolMessage]
             short = [each for each in results if len(each) < _SHORT and not tells(each)]
             for text in [*said, summary, *short]:
-                start = text[:_BEGINNING]
-                if start in before and start not in there and json.dumps(start)[1:-1] not in there:
+                is_there = any(each[:_BEGINNING] in there for each in forms(text))
+                if text[:_BEGINNING] in before and not is_there:
                     return f"request {entry.number} and its summary lack {text!r:.60}"
             summary = words
         asked, folded = None, ""

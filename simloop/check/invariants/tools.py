@@ -409,7 +409,7 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
     """A cancelled tool ends without a result; a tool that goes on has a late result.
 
     Only an engine must have ended all its tools at the end of the run. No stop interrupts a thread,
-    so a tool in one may go on after a run that was stopped.
+    so a tool in one may go on after a run that was stopped, or if it is told to have no end yet.
     """
     facts = subject.facts
     running: dict[str, ToolStarted] = {}
@@ -438,7 +438,10 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
             sent = facts.request.messages if kind is Request and facts.request else ()
             replied = {message.call_id for message in sent if type(message) is ToolMessage}
             for call_id in [one for one in running if kind is Ended or one in replied]:
-                if not running.pop(call_id).in_thread or kind is Request or facts.stop is None:
+                told, tool = subject.results.get(call_id), running.pop(call_id)
+                is_told = told is not None and tells(told.text, "doubts")
+                goes_on = is_told if kind is Request else facts.stop is not None
+                if not (tool.in_thread and goes_on):
                     answered[call_id] = where
 
 

@@ -843,6 +843,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (summaries_lose_nothing, retold("Sum up: Go. seen")),
     (summaries_lose_nothing, retold("Sum up: Go.", result="seen " * 50)),
     (summaries_lose_nothing, retold("Sum up: Go.", result="1 validation error")),
+    (summaries_lose_nothing, retold(r"""Sum up: Go. it\'s "7"\n""", result="it's \"7\"\n")),
     (pages_told, listed("Ada, Bo, Cy", FIRST, LAST)),
     (pages_told, listed("Ada, Bo, Cy", OF_TWO, LAST.replace('"more": false', '"pages": 2'))),
     (pages_told, listed("Ada, Bo", OF_TWO, at="/books/7?all=1")),

@@ -239,6 +239,22 @@ def test_an_agent_that_begins_anew_with_each_prompt_may_use_its_ids_again() -> N
         assert run.found(each, with_tool(timeout="20s")) == []
 
 
+@pytest.mark.parametrize(
+    ("in_thread", "told", "finds"),
+    [
+        (True, "No end yet: it may be done.", 0),
+        (True, "Error: it was stopped.", 1),
+        (False, "No end yet: it may be done.", 1),
+    ],
+)
+def test_a_tool_in_a_thread_may_end_after_the_model_is_told_that_it_may(
+    told: str, finds: int, *, in_thread: bool
+) -> None:
+    run = asked("a").add(entries.ToolStarted, "a", "look", "{}", in_thread=in_thread).after(30)
+    run.request([GO, said("", "a"), returned("a", told)]).after(1).result("a")
+    assert len(run.found(tool_ends_before_its_answer)) == finds
+
+
 def test_a_function_of_the_agent_with_the_name_of_a_scripted_tool_is_not_judged_as_that() -> None:
     run = asked("a").add(entries.ToolStarted, "a", "look", "{}", own=True).after(3)
     run.result("a", "Error: no", is_error=True)
