@@ -30,7 +30,7 @@ _WINDOW, _MOST = 20, 60  # messages: an agent may keep no more, and keeps some o
 _IDLE_NS = 15 * 60 * 10**9  # after which a session may end
 _SERVED = (entries.ServiceRequest, entries.ServiceReply)
 _REDIRECTS, _BROKEN = 300, 500  # the statuses below the first are successes
-_WORDS = re.compile(r"\w\w+").findall
+_WORDS = re.compile(r"\w[\w-]*\w").findall
 _THREADS = re.compile(r"hread|Executor")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 

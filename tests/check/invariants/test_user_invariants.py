@@ -284,6 +284,7 @@ def test_the_same_prompt_again_does_not_show_that_a_function_keeps_it() -> None:
         ([GO, said("I was stopped; a change may have been made."), NEXT], 0),
         ([GO, said("I was stopped after pay."), NEXT], 0),
         ([GO, said("I was stopped amid Ada."), NEXT], 0),
+        ([GO, said("Stopped, with I-9 done."), NEXT], 0),
         ([GO, said("I am here."), NEXT], 0),
         ([GO, UserMessage("I was stopped. Next.")], 0),
         ([GO, said("", "a"), returned("a"), NEXT], 0),
@@ -295,7 +296,7 @@ def test_who_keeps_the_prompt_of_a_broken_run_keeps_what_it_changed(
 ) -> None:
     for system, expected in ("", finds), ("He has paid.", 0):
         run = Recording().prompt().request([GO]).text("I am here.")
-        run.call("a", '{"to": "Ada"}', name="pay").finish()
+        run.call("a", '{"to": "Ada", "bill": "I-9"}', name="pay").finish()
         run.add(entries.ToolResult, "a", "pay", "paid").ended(outcome).prompt("Next.")
         run.request(sent, system_prompt=system)
         assert len(run.found(changes_of_broken_runs_kept, Subject(mutating={"pay"}))) == expected
