@@ -656,8 +656,8 @@ def _one_by_one(draft: WorldDraft, _: int, *, again: bool = True) -> None:
     """Make each call in a reply of its own, and then again with another last argument."""
     replies, draft.replies = draft.replies, []
     for reply in replies:
-        all_made = calls_of(reply.call)
-        made = [(name, (text, *[_changed_one(text)] * again)) for name, text in all_made]
+        given = calls_of(reply.call)
+        made = [(name, (text, *[_changed_one(text)] * again)) for name, text in given]
         calls = [{name: each} for name, several in made for each in several]
         alone = [reply.model_copy(update={"call": each, "ids": []}) for each in calls]
         draft.replies += alone or [reply]
@@ -718,15 +718,14 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             if any(getattr(route, method) for route in base.services[name]):
                 change = partial(with_fault, of=method)
                 # Each call is alone, so that it is known whose request fails.
-                words, last = ("4 ", _all_again) if times > 1 else ("", _alone)
-                apart = _both(_alone, _disturbed("services", name, fault, change, times), last)
+                words, more = ("4 ", (_all_again,)) if times > 1 else ("", ())
+                apart = _both(_alone, _disturbed("services", name, fault, change, times), *more)
                 yield Circumstance(f"{words}{fault.site} of a {method.upper()} to {name}", apart)
 
-    busy = {"status": 429, "headers": {"retry-after": "2"}}
-    ends: dict[str, Keys] = {"fails": {"status": 503}, "has to wait": busy}
+    ends = _DATA["ends after a stop"]
     for words, name, method, nth in product(ends, base.services, _CHANGING, (1, 2, 3, 5)):
         if any(getattr(route, method) for route in base.services[name]):
-            broken = faults.SiteFault("", faults.Stage.INSTEAD, {**ends[words], "takes": "1s"})
+            broken = faults.SiteFault("", faults.Stage.INSTEAD, ends[words])
             act = _disturbed("services", name, broken, partial(with_fault, of=method), _STORM)
             stop = _both(act, _a_minute_later, _stopped(after="service-request", nth=nth))
             yield Circumstance(f"{method.upper()} {nth} to {name} {words} after a stop", stop)

@@ -88,8 +88,7 @@ class Nursery:
         forking = multiprocessing.get_context("fork")
         self._pipe, theirs = forking.Pipe()
         self._process = forking.Process(target=_nurse, args=(theirs, self._pipe), daemon=True)
-        # As in `isolated`: of threads that the fork does not use.
-        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of threads
             self._process.start()
         theirs.close()
         self.cpu_s = 0.0

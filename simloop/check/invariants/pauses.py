@@ -95,7 +95,7 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
 def refused_changes_not_made(subject: Subject) -> Watch:
     """The answer to a question with `y/n` is no, or the end of the input, or an empty line at `N`.
 
-    With several calls in a reply, as many answers refuse all of them.
+    As many refusals as the reply has calls refuse them all; of fewer, it is not clear which.
     """
     refusals: list[entries.Input] = []
     while True:
