@@ -57,8 +57,7 @@ def _rest(draw: st.DrawFn, most: int, make: Callable[[int], T], got: tuple[T, ..
     # element would take the choice from the value that follows the list.
     if not draw(st.integers(0, left or 1)) or not left:
         return [*got]
-    value = draw(_part(lambda _: make(len(got))))
-    return draw(_rest(most, make, (*got, value)))
+    return draw(_rest(most, make, (*got, draw(_part(lambda _: make(len(got)))))))
 
 
 class HypothesisChoices:

@@ -82,8 +82,7 @@ def _trace_file(target: options.Target, folder: Path | None) -> Path | None:
         theme = target.file.relative_to(find_folder(target.argument) or target.file.parent).parent
         return (folder or Path()) / theme / f"{stem}{TRACE_SUFFIX}"
     inside = target.file.relative_to(argument).parent
-    beside = target.file.parent if folder is None else folder / inside
-    return beside / f"{stem}{TRACE_SUFFIX}"
+    return (target.file.parent if folder is None else folder / inside) / f"{stem}{TRACE_SUFFIX}"
 
 
 def _recorded(

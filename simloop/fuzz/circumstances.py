@@ -646,6 +646,8 @@ def _twice(other: Callable[[str], Any], draft: WorldDraft, _: int) -> None:
 
 
 def _twice_and_again(draft: WorldDraft, _: int) -> None:
+    slow = dict.fromkeys(sorted(draft.offer.ran), ScriptedTool(takes="1s"))
+    draft.keys["tools"] = slow | {**draft.get("tools")}
     once = [draft.reply(place) for place in range(len(draft.replies))]
     _twice(str, draft, 0)
     pairs = zip(draft.replies, once, strict=True)

@@ -168,8 +168,7 @@ class Policies(Struct, frozen=True, kw_only=True):
 
 def utf8_bytes_over_4(text: str) -> int:
     """Return the default token estimate: a quarter of the UTF-8 bytes, rounded up."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return (size + 3) >> 2
+    return (len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) + 3) >> 2
 
 
 def message_tokens(message: Message, estimate: TokenEstimator) -> int:

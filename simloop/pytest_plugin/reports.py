@@ -25,8 +25,7 @@ def last_of(run: "Simulation", raised: "Sequence[UserError]", which: str, again:
     from simloop.escape import escape  # noqa: PLC0415 - see the docstring of the plugin
     from simloop.runs.result import account  # noqa: PLC0415
 
-    shown = account(run.trace, (), raised).lstrip("\n")
-    return f"{which}{shown}\nreproduce: {escape(again)}"
+    return which + account(run.trace, (), raised).lstrip("\n") + f"\nreproduce: {escape(again)}"
 
 
 class ScenarioFile(pytest.File):

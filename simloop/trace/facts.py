@@ -405,5 +405,4 @@ def _has_all_of(before: Request, kept: int) -> bool:
 
 def _adds_to(request: Request, end: Request, kept: int) -> bool:
     """Return whether a request has all messages of another; if of another party, and new ones."""
-    is_own = request.party == end.party or kept < len(request.messages)
-    return is_own and _has_all_of(end, kept)
+    return (request.party == end.party or kept < len(request.messages)) and _has_all_of(end, kept)

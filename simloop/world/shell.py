@@ -308,8 +308,7 @@ def _wc(given: ShellInput) -> Done:
         return f"{counts[-1]} {path}\n"
 
     done = _each(given, count)
-    total = f"{sum(counts)} total\n" if given.operands[1:] else ""
-    return done._replace(out=done.out + total)
+    return done._replace(out=done.out + f"{sum(counts)} total\n" * bool(given.operands[1:]))
 
 
 def _grep(given: ShellInput) -> Done:

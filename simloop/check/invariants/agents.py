@@ -25,7 +25,7 @@ from simloop.trace.kinds import clock
 from simloop.virtual.clock.instants import EPOCH_NS
 
 NS_PER_MS = 1_000_000
-_DRAWS = (0.0, 1 - 2**-53)  # the least and the most
+_DRAWS = (0.0, 1 - 2**-53)  # the least and the most; many agents add as much as they take off
 _CLOCK_NS = NS_PER_MS
 """The finest difference in time that an agent is judged by: many programs count in milliseconds."""
 MINUTE_NS = 60_000 * NS_PER_MS
@@ -55,7 +55,8 @@ def _without_ms(fault: Fault | None) -> Fault | None:
 
 
 def _waits(policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int) -> tuple[int, int]:
-    waits = [policy.delay_ns(failures, fault, now_ns=now_ns, draw=each) for each in _DRAWS]
+    draws = (-1.0, *_DRAWS) if isinstance(policy, ExponentialBackoff) else _DRAWS
+    waits = [policy.delay_ns(failures, fault, now_ns=now_ns, draw=each) for each in draws]
     return min(waits), max(waits)
 
 
@@ -118,10 +119,9 @@ def _ms(ns: int) -> str:
     return f"{ns / NS_PER_MS:g}"
 
 
-@invariant(
-    "An agent waits before a retry as long as its declared policy requires for this failure.",
-    "BUGS.md C1, C2, C3", sees=[entries.Prompt, entries.Request], needs=[Need.AGENT, Need.RETRY],
-)  # fmt: skip
+@invariant("An agent waits before a retry as long as its declared policy requires for this "
+           "failure.", "BUGS.md C1, C2, C3", sees=[entries.Prompt, entries.Request],
+           needs=[Need.AGENT, Need.RETRY])  # fmt: skip
 def agent_backoff_matches_policy(subject: Subject) -> Watch:
     """A policy may count the failures of the run, or those since the last useful reply.
 
@@ -168,11 +168,8 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
             return f"request {entry.number} is sent {_ms(waited)} ms after {failed}, not {span} ms"
 
 
-@of_agents(
-    "Before a retry, an agent waits as long as the Retry-After of the failure asks, and without "
-    "one at most an hour.",
-    "BUGS.md C1, C3", sees=[entries.Request],
-)  # fmt: skip
+@of_agents("Before a retry, an agent waits as long as the Retry-After of the failure asks, and "
+           "without one at most an hour.", "BUGS.md C1, C3", sees=[entries.Request])  # fmt: skip
 def retry_after_respected(subject: Subject, entry: Any) -> str:
     """A longer wait is a wait in the wrong unit, or a backoff without a cap.
 
@@ -365,10 +362,9 @@ def _spent(subject: Subject, entry: Any) -> _Spent:
     return spent
 
 
-@invariant(
-    "An agent makes no model call after it has reached a limit that it declares.",
-    "BUGS.md A1, A11, A13, C1, E1", sees=_SPENDING, needs=[Need.AGENT, Need.LIMITS],
-)  # fmt: skip
+@invariant("An agent makes no model call after it has reached a limit that it declares.",
+           "BUGS.md A1, A11, A13, C1, E1", sees=_SPENDING, needs=[Need.AGENT,
+           Need.LIMITS])  # fmt: skip
 def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
     """Each reply counts as a step, and each failed or useless reply also as an error.
 
@@ -389,11 +385,10 @@ def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
     return f"request {entry.number} is sent after {spending}"
 
 
-@invariant(
-    "Below the limits that it declares, an agent does not fail after a reply that calls its tools, "
-    "over a summary that it asks for, or while the retry policy that it declares allows a retry.",
-    "BUGS.md C4, C6, E1, E6, E9", sees=_SPENDING, needs=[Need.AGENT, Need.LIMITS],
-)  # fmt: skip
+@invariant("Below the limits that it declares, an agent does not fail after a reply that calls its "
+           "tools, over a summary that it asks for, or while the retry policy that it declares "
+           "allows a retry.", "BUGS.md C4, C6, E1, E6, E9", sees=_SPENDING, needs=[Need.AGENT,
+           Need.LIMITS])  # fmt: skip
 def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     """A second run begins like the first: with no failure and no step.
 
@@ -505,7 +500,8 @@ def _can_be_retried(
         return False
     asked_ns, asked = retry_after_ns(fault, EPOCH_NS + reply.at_ns), fault.header("retry-after")
     # Nobody waits a minute for an answer, or for a time that is neither seconds nor a date.
-    if (asked is not None and (asked_ns is None or "." in asked)) or (asked_ns or 0) > MINUTE_NS:
+    most_ns = MINUTE_NS if policy else _SOON_MS * NS_PER_MS  # the agent may have less patience
+    if (asked is not None and (asked_ns is None or "." in asked)) or (asked_ns or 0) > most_ns:
         return False
     if policy is None:
         words = {fault.status, fault.code} - (set() if is_of_anthropic else {"overloaded_error"})
@@ -515,11 +511,9 @@ def _can_be_retried(
     return fault.status not in _HOPELESS and policy.retryable(policy.classify(fault))
 
 
-@invariant(
-    "An agent that declares `max_error_count` is not completed by an empty reply, or by one that "
-    "lacks the calls that it announces.",
-    "BUGS.md C6, E8", sees=[entries.Ended], needs=[Need.AGENT, Need.LIMITS],
-)  # fmt: skip
+@invariant("An agent that declares `max_error_count` is not completed by an empty reply, or by one "
+           "that lacks the calls that it announces.", "BUGS.md C6, E8", sees=[entries.Ended],
+           needs=[Need.AGENT, Need.LIMITS])  # fmt: skip
 def no_empty_answers(subject: Subject, entry: Any) -> str:
     """Such a reply is an error, which `max_error_count` counts."""
     facts, reply, limits = subject.facts, subject.facts.reply, subject.limits
@@ -569,10 +563,9 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
                 return f"the run of the prompt {said!r:.60} sends no request: {why:.120}"
 
 
-@of_agents(
-    "An agent does not fail after the model has answered.", "BUGS.md D16, D17, E4",
-    sees=[entries.Prompt, entries.Queued, entries.Ended], begins=[entries.Queued, entries.Ended],
-)  # fmt: skip
+@of_agents("An agent does not fail after the model has answered.", "BUGS.md D16, D17, E4",
+           sees=[entries.Prompt, entries.Queued, entries.Ended], begins=[entries.Queued,
+           entries.Ended])  # fmt: skip
 def no_failure_after_an_answer(subject: Subject) -> Watch:
     """A reply with text and without calls, also half ones, which ended by itself, is an answer.
 

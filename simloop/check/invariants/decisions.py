@@ -127,10 +127,8 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     return _completed(subject, entry, flaw)
 
 
-@invariant(
-    "A run is not completed if its last reply calls tools: the model has not seen their results.",
-    "BUGS.md D13, D12", sees=[Ended],
-)  # fmt: skip
+@invariant("A run is not completed if its last reply calls tools: the model has not seen their "
+           "results.", "BUGS.md D13, D12", sees=[Ended])  # fmt: skip
 def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
     """This holds for every finish reason. No model calls what a request does not offer."""
 
@@ -190,10 +188,8 @@ def answers_complete_runs(subject: Subject, entry: Any) -> str:
     return ""
 
 
-@invariant(
-    "A reply that the content filter stops, or that ends with an error, ends the run as a failure.",
-    "BUGS.md D12, E8", sees=[signals.StepClosed],
-)  # fmt: skip
+@invariant("A reply that the content filter stops, or that ends with an error, ends the run as a "
+           "failure.", "BUGS.md D12, E8", sees=[signals.StepClosed])  # fmt: skip
 def broken_replies_end_runs(subject: Subject, _: Any) -> str:
     """Also one with calls, and also if a message is queued."""
     course = subject.course

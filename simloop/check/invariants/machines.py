@@ -75,11 +75,9 @@ def _unnamed(run: Run, subject: Subject, bounds: Mapping[str, Bound]) -> str:
     return ""
 
 
-@invariant(
-    "A failed call is retried while a retry is left, if the policy declares the failure retryable, "
-    "and only then; a useful reply is not retried.",
-    "BUGS.md C4, C6, C7, C13, B15", sees=[effects.Backoff, signals.ModelFailed],
-)  # fmt: skip
+@invariant("A failed call is retried while a retry is left, if the policy declares the failure "
+           "retryable, and only then; a useful reply is not retried.",
+           "BUGS.md C4, C6, C7, C13, B15", sees=[effects.Backoff, signals.ModelFailed])  # fmt: skip
 def retries_match_policy(subject: Subject, entry: Any) -> str:
     """Other rules hold for overflows and aborts; another limit may end the run."""
     signal, state, reply = entry.signal, subject.course.run.state, closed_by(subject.course)
@@ -109,11 +107,9 @@ def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
     return ""
 
 
-@invariant(
-    "A compaction is tried only if the context exceeds its trigger; a forced one, only after "
-    "a reply that was cut off or a request that was too long.",
-    "BUGS.md B2, B3, B8, C5", sees=[effects.Compact],
-)  # fmt: skip
+@invariant("A compaction is tried only if the context exceeds its trigger; a forced one, only "
+           "after a reply that was cut off or a request that was too long.",
+           "BUGS.md B2, B3, B8, C5", sees=[effects.Compact])  # fmt: skip
 def compactions_have_a_reason(subject: Subject, _: Any) -> str:
     """A context below its trigger stays unchanged."""
     course = subject.course
@@ -145,11 +141,9 @@ def full_contexts_compacted(subject: Subject, entry: Any) -> str:
     return "the context exceeds its trigger, an attempt is left, and no compaction is tried"
 
 
-@invariant(
-    "A compaction that does not make the context smaller ends the run if it was forced, or if no "
-    "limit counts compactions.",
-    "BUGS.md B1, B5, B15, B18", sees=[signals.ContextCompacted],
-)  # fmt: skip
+@invariant("A compaction that does not make the context smaller ends the run if it was forced, or "
+           "if no limit counts compactions.", "BUGS.md B1, B5, B15, B18",
+           sees=[signals.ContextCompacted])  # fmt: skip
 def useless_compaction_ends_run(subject: Subject, _: Any) -> str:
     """Say whether a run goes on: to a refusal of the same request, or to the same compaction."""
     course = subject.course

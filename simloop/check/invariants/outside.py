@@ -49,10 +49,9 @@ _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
 _NAMED_KEY = re.compile(rf'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"({_KEYS.pattern})"')
 
 
-@of_agents(
-    "A request that a service refuses is not sent again, unless the model calls a tool again.",
-    "BUGS.md C7, B15", sees=[Request, ServiceRequest, ServiceReply], begins=[ServiceRequest],
-)  # fmt: skip
+@of_agents("A request that a service refuses is not sent again, unless the model calls a tool "
+           "again.", "BUGS.md C7, B15", sees=[Request, ServiceRequest, ServiceReply],
+           begins=[ServiceRequest])  # fmt: skip
 def refused_changes_not_repeated(subject: Subject) -> Watch:
     """A service refuses by a status that tells of the request, and not of itself or of the rate.
 
@@ -76,12 +75,10 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
                 return f"{what} is sent again as request {entry.number} after status {status}"
 
 
-@invariant(
-    "A request that changes a service is not sent again after it failed with an unknown end, "
-    "unless both have one Idempotency-Key.",
-    "BUGS.md C10, C13, D9", sees=[Request, ServiceRequest, ServiceReply],
-    needs=[Need.AGENT, Need.MUTATING], begins=[ServiceRequest],
-)  # fmt: skip
+@invariant("A request that changes a service is not sent again after it failed with an unknown "
+           "end, unless both have one Idempotency-Key.", "BUGS.md C10, C13, D9", sees=[Request,
+           ServiceRequest, ServiceReply], needs=[Need.AGENT, Need.MUTATING],
+           begins=[ServiceRequest])  # fmt: skip
 def uncertain_changes_not_repeated(subject: Subject) -> Watch:
     """The service may have acted on the first one. Each call of the model may make a request."""
     sent, of, uncertain = dict[int, ServiceRequest](), dict[int, str](), list[ServiceRequest]()
@@ -179,11 +176,9 @@ def no_lost_updates(subject: Subject) -> Watch:
                         return f"{does} writes {read_before}"
 
 
-@of_agents(
-    "Of two calls that make the same thing where there is none, the second looks after the first.",
-    "CWE-367, Time-of-check Time-of-use", sees=[MainRequest, ServiceRequest, ServiceReply],
-    begins=[ServiceRequest],
-)  # fmt: skip
+@of_agents("Of two calls that make the same thing where there is none, the second looks after the "
+           "first.", "CWE-367, Time-of-check Time-of-use", sees=[MainRequest, ServiceRequest,
+           ServiceReply], begins=[ServiceRequest])  # fmt: skip
 def looks_before_making(subject: Subject) -> Watch:
     """Both read an address, and send the same there. A service makes it once for one key."""
     reading, looks = dict[int, str](), Counter[str]()
@@ -258,10 +253,8 @@ def numbers_passed_on(subject: Subject, entry: ServiceRequest) -> str:
     return ""
 
 
-@of_agents(
-    "Nothing is done with a value in which the arguments of a call break off.", "BUGS.md D11",
-    sees=[ToolStarted, ServiceRequest],
-)  # fmt: skip
+@of_agents("Nothing is done with a value in which the arguments of a call break off.",
+           "BUGS.md D11", sees=[ToolStarted, ServiceRequest])  # fmt: skip
 def no_half_values(subject: Subject, entry: ToolStarted | ServiceRequest) -> str:
     """Nobody knows how it goes on. An agent may add the braces that a call lacks."""
     text = subject.asked[0].arguments.rstrip() if len(subject.asked) == 1 else ""
@@ -293,11 +286,9 @@ def is_lost(reply: ServiceReply, least: int = BROKEN_SERVICE) -> bool:
     return reply.failure in _LOST or reply.status >= least
 
 
-@of_agents(
-    "No change is sent to a service, or made by a program, for a call of a reply that failed or "
-    "was cut off.",
-    "BUGS.md D10, D11", sees=[ServiceRequest, ProgramStarted],
-)  # fmt: skip
+@of_agents("No change is sent to a service, or made by a program, for a call of a reply that "
+           "failed or was cut off.", "BUGS.md D10, D11", sees=[ServiceRequest,
+           ProgramStarted])  # fmt: skip
 def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     """The arguments may be cut off too, and a retry would call the tool again.
 
@@ -317,12 +308,10 @@ def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | Prog
     return f"{tools.described(entry)} {does}, and the reply to request {broken[0].number} {why}"
 
 
-@of_agents(
-    "A change of a database is committed before its connection is closed, and before the prompt "
-    "ends; one of a tool that fails is rolled back.",
-    "sqlite3, Transaction control", sees=[LeftBehind, MainRequest, Refused, ServiceReply,
-    ToolResult], begins=[LeftBehind, Refused, ServiceReply, ToolResult],
-)  # fmt: skip
+@of_agents("A change of a database is committed before its connection is closed, and before the "
+           "prompt ends; one of a tool that fails is rolled back.", "sqlite3, Transaction control",
+           sees=[LeftBehind, MainRequest, Refused, ServiceReply, ToolResult], begins=[LeftBehind,
+           Refused, ServiceReply, ToolResult])  # fmt: skip
 def changes_committed(subject: Subject) -> Watch:
     """A change that is not wanted is rolled back, or an exception passes the close.
 
@@ -359,15 +348,13 @@ def _made(request: ServiceRequest, given: str) -> tuple[tuple[str, str, str], st
         if each not in given:
             keys.append(each)
             rest = rest.replace(each, "")
-    key = request.once or " ".join(keys) or request.number
-    return (request.method, request.path, rest), key
+    return (request.method, request.path, rest), request.once or " ".join(keys) or request.number
 
 
-@of_agents(
-    "An agent waits as long as a service asks before it sends a request again, and before a third "
-    "retry in any case, and makes no ten retries in a row within a second each.",
-    "BUGS.md A11, C1, C3", sees=[Request, ServiceRequest, ServiceReply], begins=[ServiceRequest],
-)  # fmt: skip
+@of_agents("An agent waits as long as a service asks before it sends a request again, and before a "
+           "third retry in any case, and makes no ten retries in a row within a second each.",
+           "BUGS.md A11, C1, C3", sees=[Request, ServiceRequest, ServiceReply],
+           begins=[ServiceRequest])  # fmt: skip
 def services_not_pressed(subject: Subject) -> Watch:
     """Only within the work for one call: the model may ask again at once.
 
@@ -409,11 +396,9 @@ def services_not_pressed(subject: Subject) -> Watch:
                 return f"{again}: retry {at_once[what]} in a row without a wait"
 
 
-@of_agents(
-    "A program does not go on after the model is told that it took too long, or after a stop.",
-    "BUGS.md C9, D4, D8", sees=[Prompt, StopRequested, ProgramStarted, ProgramEnded, MainRequest,
-    LeftBehind], begins=[ProgramStarted],
-)  # fmt: skip
+@of_agents("A program does not go on after the model is told that it took too long, or after a "
+           "stop.", "BUGS.md C9, D4, D8", sees=[Prompt, StopRequested, ProgramStarted, ProgramEnded,
+           MainRequest, LeftBehind], begins=[ProgramStarted])  # fmt: skip
 def slow_programs_ended(subject: Subject) -> Watch:
     """The model may start it again, beside the first one. A program in the background may go on.
 
@@ -456,12 +441,10 @@ def slow_programs_ended(subject: Subject) -> Watch:
                 new = set()
 
 
-@invariant(
-    "A tool of an agent, its programs and its requests take no longer than the timeout that the "
-    "agent declares, and a tool may take that long.",
-    "BUGS.md B3, D8", sees=[Prompt, ToolStarted, ToolResult, *WORK, MainRequest, Ended],
-    needs=[Need.AGENT, Need.TOOL_TIMEOUT], begins=[ToolStarted, ProgramStarted, ServiceRequest],
-)  # fmt: skip
+@invariant("A tool of an agent, its programs and its requests take no longer than the timeout that "
+           "the agent declares, and a tool may take that long.", "BUGS.md B3, D8", sees=[Prompt,
+           ToolStarted, ToolResult, *WORK, MainRequest, Ended], needs=[Need.AGENT,
+           Need.TOOL_TIMEOUT], begins=[ToolStarted, ProgramStarted, ServiceRequest])  # fmt: skip
 def tools_broken_off_in_time(subject: Subject) -> Watch:
     """The call is answered by then, even where the tool goes on; it may take a moment to end.
 

@@ -119,11 +119,9 @@ def last_message_role(subject: Subject, entry: Any) -> str:
     return ""
 
 
-@invariant(
-    "Each main request contains the prompt of its run or a newer user message.",
-    "BUGS.md B10, B12, E9",
-    sees=[entries.Prompt, entries.Queued, entries.Request, entries.Ended, entries.LeftBehind],
-)
+@invariant("Each main request contains the prompt of its run or a newer user message.",
+           "BUGS.md B10, B12, E9", sees=[entries.Prompt, entries.Queued, entries.Request,
+           entries.Ended, entries.LeftBehind])  # fmt: skip
 def newest_user_message_sent(subject: Subject) -> Watch:
     """This holds also after a compaction, and in the first request after any outcome.
 
@@ -261,11 +259,9 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     )
 
 
-@of_agents(
-    "A request that offers tools has the system prompt that the one before it has, and a retry "
-    "offers the tools that the failed request offers.",
-    "BUGS.md B10, B12", sees=[MainRequest],
-)  # fmt: skip
+@of_agents("A request that offers tools has the system prompt that the one before it has, and a "
+           "retry offers the tools that the failed request offers.", "BUGS.md B10, B12",
+           sees=[MainRequest])  # fmt: skip
 def prompt_and_tools_kept(subject: Subject) -> Watch:
     """A compaction may drop the first message, which is the system prompt, and so may a retry."""
     facts, offering = subject.facts, dict[int, SentRequest]()  # the newest of each conversation
@@ -355,11 +351,9 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
             asked = None
 
 
-@of_agents(
-    "What a summary takes the place of is in the request for it: the words of the user, and the "
-    "summary before.",
-    "BUGS.md B9, B10", sees=[entries.Prompt, entries.Queued, entries.Ended, entries.Request],
-)  # fmt: skip
+@of_agents("What a summary takes the place of is in the request for it: the words of the user, and "
+           "the summary before.", "BUGS.md B9, B10", sees=[entries.Prompt, entries.Queued,
+           entries.Ended, entries.Request])  # fmt: skip
 def summaries_lose_nothing(subject: Subject) -> Watch:
     """A message may also stand beside the summary. Long ones may be cut.
 
@@ -411,11 +405,9 @@ def _words_in(request: SentRequest) -> str:
     return "\n".join([request.system_prompt, *(each.text for each in request.messages)])
 
 
-@invariant(
-    "If a tool of a reply has run, the next request contains the reply, with its text and its "
-    "calls unchanged.",
-    "BUGS.md C10, C13, D9, D13", sees=[entries.ToolStarted, entries.Ended, MainRequest],
-)  # fmt: skip
+@invariant("If a tool of a reply has run, the next request contains the reply, with its text and "
+           "its calls unchanged.", "BUGS.md C10, C13, D9, D13", sees=[entries.ToolStarted,
+           entries.Ended, MainRequest])  # fmt: skip
 def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know that its tools ran, and calls them again.
 
@@ -546,21 +538,17 @@ def no_failed_replies_in_context(subject: Subject) -> Watch:
     return _told(subject, lambda reply: reply.fault is not None)
 
 
-@invariant(
-    "The context contains no reply whose stream has not ended, or has ended without a finish "
-    "reason.",
-    "BUGS.md C6, D6", sees=(entries.StreamCut, *_SEEN), begins=(entries.StreamCut, entries.Request,
-    *_STOPS),
-)  # fmt: skip
+@invariant("The context contains no reply whose stream has not ended, or has ended without a "
+           "finish reason.", "BUGS.md C6, D6", sees=(entries.StreamCut, *_SEEN),
+           begins=(entries.StreamCut, entries.Request, *_STOPS))  # fmt: skip
 def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     """The model has not completed such a reply."""
     return _told(subject, lambda reply: reply.fault is None and reply.finish is None)
 
 
-@of_agents(
-    "A request contains each message of the conversation at most once.",
-    "BUGS.md B6, C13, D22", sees=[entries.Prompt, entries.Queued, entries.Request],
-)  # fmt: skip
+@of_agents("A request contains each message of the conversation at most once.",
+           "BUGS.md B6, C13, D22", sees=[entries.Prompt, entries.Queued,
+           entries.Request])  # fmt: skip
 def no_duplicate_messages(subject: Subject) -> Watch:
     """Messages that were said several times with the same words may occur as often."""
     facts = subject.facts

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from simloop.check.invariants import outside, tools
-from simloop.check.invariants.agents import MINUTE_NS, OUTPUT_TOOL
+from simloop.check.invariants.agents import MINUTE_NS, OUTPUT_TOOL, reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import IDEMPOTENT, REFUSED, UNCERTAIN, UNKNOWN, WORK
 from simloop.check.invariants.requests import strings
@@ -30,22 +30,22 @@ from simloop.trace.entries import (
     ToolResult,
     ToolStarted,
 )
+from simloop.virtual.clock.instants import SECOND_NS
 
 PAGES = ("pages", "total_pages", "totalPages", "page_count", "pageCount", "last_page", "lastPage")
 DONE, FAILED = re.compile(r"(?i)(done|ready|finished|completed?|succe\w+)$"), "failed"  # of a job
 PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_cursor")
 _AS_GOOD = frozenset({404, 409, 410})
 _COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
+_AGAIN = re.compile(r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated")
 _EARLIER = re.compile(r"(?i)\b(already|before|earlier|twice|duplicate)\b").search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`
 
 
-@of_agents(
-    "The model is told of an UPDATE or a DELETE that finds no row.", "sqlite3, Cursor.rowcount",
-    sees=[ToolResult],
-)  # fmt: skip
+@of_agents("The model is told of an UPDATE or a DELETE that finds no row.",
+           "sqlite3, Cursor.rowcount", sees=[ToolResult])  # fmt: skip
 def missing_rows_told(subject: Subject, entry: ToolResult) -> str:
     """Only the last statement of a tool counts, if it has an argument, and none has changed a row.
 
@@ -57,11 +57,9 @@ def missing_rows_told(subject: Subject, entry: ToolResult) -> str:
     return f"{result}, and {entry.missed!r} has found no row"
 
 
-@of_agents(
-    "The model is told of a program or a service that fails and says nothing of it itself.",
-    "BUGS.md D8, D16", sees=[Prompt, Queued, StopRequested, ProgramOutput, *WORK, MainRequest],
-    begins=[ProgramStarted, ServiceReply],
-)  # fmt: skip
+@of_agents("The model is told of a program or a service that fails and says nothing of it itself.",
+           "BUGS.md D8, D16", sees=[Prompt, Queued, StopRequested, ProgramOutput, *WORK,
+           MainRequest], begins=[ProgramStarted, ServiceReply])  # fmt: skip
 def failed_programs_told(subject: Subject) -> Watch:
     """A result that is what the program has printed, and no more, looks like that of a success.
 
@@ -152,11 +150,9 @@ def _has_next(pages: list[dict[str, Any]], paths: Iterable[str]) -> bool:
     return max(numbers, default=0) > len(pages) or (bool(marks) and not is_asked)
 
 
-@of_agents(
-    "The model is not told of a change that a service refuses as of one that the service makes.",
-    "BUGS.md D8, D16",
-    sees=[Prompt, ServiceRequest, ServiceReply, MainRequest], begins=[ServiceRequest],
-)  # fmt: skip
+@of_agents("The model is not told of a change that a service refuses as of one that the service "
+           "makes.", "BUGS.md D8, D16", sees=[Prompt, ServiceRequest, ServiceReply, MainRequest],
+           begins=[ServiceRequest])  # fmt: skip
 def refused_changes_told(subject: Subject) -> Watch:
     """The words for a refusal are those of the agent, but not those for a change of the same tool.
 
@@ -220,11 +216,15 @@ def failed_changes_told_to_the_user(subject: Subject) -> Watch:
 
 @invariant("A change of which the model is told that it was made before has been made, and once.",
            "CWE-367, Time-of-check Time-of-use", needs=[Need.AGENT, Need.MUTATING],
-           sees=[MainRequest, ServiceRequest, ServiceReply, ProgramStarted, ProgramEnded],
-           begins=[ServiceRequest, ProgramStarted])  # fmt: skip
+           sees=[MainRequest, ToolStarted, ToolResult, *WORK],
+           begins=[ToolStarted, ServiceRequest, ProgramStarted])  # fmt: skip
 def made_before_once(subject: Subject) -> Watch:
-    """A note of it is too early if it then fails, and too late for a call beside it."""
+    """A note of it is too early if it then fails, and too late for a call beside it.
+
+    What a tool does outside counts, or else its own runs.
+    """
     made, own = list[tuple[str, str]](), set[object]()  # changes, with keys; a failure has no text
+    ran = dict[str, ToolResult | None]()
     wrong = dict[tuple[str, str], tuple[str, bool]]()  # why, and whether two calls have made it
     while True:
         entry = yield
@@ -232,7 +232,8 @@ def made_before_once(subject: Subject) -> Watch:
             added = [call for message in subject.facts.added for call in calls_of(message)]
             if len(works := {(call.name, call.arguments) for call in added}) == 1:
                 work, result = works.pop(), subject.results.get(added[0].id)
-                words = _own_words(result, added[0]) if result and not made else ""
+                words = _own_words(result, added[0]) if result and not (made or ran) else ""
+                words = _AGAIN.sub("", words)
                 why, is_twice = wrong.get(work, ("", False))
                 is_sure = is_twice or not (tells(words) or tells(words, "doubts"))
                 if result and why and is_sure and _EARLIER(words):
@@ -242,15 +243,32 @@ def made_before_once(subject: Subject) -> Watch:
                 elif made:
                     has_failed = made[-1] == ("", "") and {*made} <= {made[0], ("", "")}
                     wrong[work] = f"{made[0][0]} has failed" * has_failed, False
-            made, own = [], set()
+                elif ran:
+                    wrong[work] = _wrong_runs([*ran.values()], len(added), work[0])
+            made, own, ran = [], set(), {}
+        elif type(entry) is ToolResult:
+            ran |= {entry.call_id: entry} if entry.call_id in ran else {}
         elif type(entry) is ProgramEnded:
             made += [("", "")] if entry.exit and (True, entry.program) in own else []
         elif type(entry) is ServiceReply:
             made += [("", "")] * (outside.is_lost(entry, REFUSED) and (False, entry.request) in own)
+        elif type(entry) is ToolStarted:
+            is_change = outside.is_change(subject, entry) and not entry.in_thread
+            ran |= {entry.call_id: None} if is_change else {}
         elif outside.is_change(subject, entry):
             own.add((type(entry) is ProgramStarted, entry.number))
             what = f"{tools.described(entry)} {getattr(entry, 'body', '')}".strip()
             made.append((what, getattr(entry, "once", "")))
+
+
+def _wrong_runs(ran: list[ToolResult | None], asked: int, name: str) -> tuple[str, bool]:
+    """Return why a change was not made once, and whether two calls have made it."""
+    made = [each for each in ran if each and not (each.is_error or tells(each.text))]
+    differ = len({each.text for each in made}) == len(made) or all(each.kept for each in made)
+    if len(ran) == asked == len(made) > 1 and differ and not any(_EARLIER(e.text) for e in made):
+        return f"{asked} calls at once have each run the tool {name!r}", True
+    has_failed = all(each is None or each.is_error for each in ran)
+    return f"the tool {name!r} has failed" * has_failed, False
 
 
 def _boasts(text: str, name: str) -> bool:
@@ -267,24 +285,29 @@ def _own_words(result: ToolMessage, call: ToolCall, body: str = "") -> str:
     return re.sub(r"\w*\d\w*", "", text)
 
 
-@invariant(
-    "The model is not told that nothing was done where something was, or may have been.",
-    "BUGS.md C9, D4, D8", needs=[Need.AGENT, Need.MUTATING],
-    begins=[ToolResult, ServiceRequest, ProgramStarted], sees=[ToolResult, *WORK, MainRequest],
-)  # fmt: skip
+@invariant("The model is not told that nothing was done where something was, or may have been.",
+           "BUGS.md C9, D4, D8", needs=[Need.AGENT, Need.MUTATING], begins=[ToolStarted,
+           ServiceRequest, ProgramStarted], sees=[StopRequested, ToolStarted, ToolResult, *WORK,
+           MainRequest])  # fmt: skip
 def changes_not_denied(subject: Subject) -> Watch:
     """A service may not have answered, or has refused what comes after a change that it has made.
 
     The model would make the change again. Who does not know says that it may have been made. A
-    program that a signal ends may have changed something.
+    program that a signal ends may have changed something, and so may a tool that was broken off.
     """
+    begun = dict[str, str]()  # the tools that have not ended
     made, sent = dict[str, str](), dict[object, str]()  # by call, what has changed something
     bodies = dict[str, str]()  # the answers to changes
     hidden = set[str]()  # the calls that fail after a change
     twice = set[str]()  # those that would make another change
     while True:
         entry = yield
-        if type(entry) is ToolResult:
+        begun = {} if type(entry) in (StopRequested, ServiceRequest, ProgramStarted) else begun
+        if type(entry) is ToolStarted:
+            is_ours = outside.is_change(subject, entry)
+            begun |= {entry.call_id: f"{tools.described(entry)} has not ended"} if is_ours else {}
+        elif type(entry) is ToolResult:
+            begun.pop(entry.call_id, None)
             knows = tells(entry.text) or PATTERNS["denied"].search(entry.text)
             is_made = not (entry.is_error or entry.is_open or knows)
             if is_made and outside.is_change(subject, entry):
@@ -298,9 +321,9 @@ def changes_not_denied(subject: Subject) -> Watch:
             made.pop(tools.asked_for(subject, entry), None)
         elif type(entry) is ProgramEnded and entry.exit > 0:
             made.pop(sent.pop((ProgramStarted, entry.program), ""), None)
-        elif type(entry) is ServiceReply:
-            if not (call_id := sent.pop((ServiceRequest, entry.request), "")):
-                continue
+        elif type(entry) is ServiceReply and (
+            call_id := sent.pop((ServiceRequest, entry.request), "")
+        ):
             if not entry.failure and entry.status < REFUSED:
                 bodies[call_id] = entry.body
                 hidden.discard(call_id)  # it may be taken back
@@ -310,24 +333,30 @@ def changes_not_denied(subject: Subject) -> Watch:
                 made.pop(call_id, None)
         elif type(entry) is Request:
             for call_id, message in subject.results.items():
-                text = message.text.lower()
-                is_denied = call_id in made and PATTERNS["denied"].search(text)
-                asks_again = call_id in made.keys() & twice and PATTERNS["try again"].search(text)
-                answer = strings(json_value(bodies.get(call_id, "")))  # to the change
-                is_told = any(map(message.text.__contains__, answer))
-                is_told = is_told or bool(PATTERNS["partly"].search(message.text))
-                is_hidden = call_id in hidden and tells(text) and not is_told
-                if (is_denied or asks_again or is_hidden) and not tells(text, "doubts"):
+                denies, asks_again, hides = _denials(message.text, bodies.get(call_id, ""))
+                is_again = asks_again and call_id in twice
+                is_denied = denies or is_again or (hides and call_id in hidden)
+                is_undone = denies or "cancel" in message.text or "roll" in message.text
+                is_open = call_id in begun and asks_again and not is_undone
+                if (call_id in made and is_denied) or is_open:
                     denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
-                    return f"{denied}, and {made[call_id]}"
-            made, sent, bodies, hidden, twice = {}, {}, {}, set(), set()
+                    return f"{denied}, and {(begun | made)[call_id]}"
+            made, sent, bodies, hidden, twice, begun = {}, {}, {}, set(), set(), {}
 
 
-@of_agents(
-    "The failure of a tool, a program or a service is not remembered as the result of a call.",
-    "BUGS.md D8", sees=[ToolStarted, ToolResult, *WORK, MainRequest],
-    begins=[ToolStarted, ProgramStarted, ServiceRequest],
-)  # fmt: skip
+def _denials(text: str, body: str) -> tuple[bool, bool, bool]:
+    """Return whether a result denies a change, asks for it again, and hides the answer to it."""
+    if tells(text, "doubts"):
+        return False, False, False
+    is_told = any(each in text for each in strings(json_value(body)))
+    hides = tells(text) and not (is_told or PATTERNS["partly"].search(text))
+    asks_again = PATTERNS["try again"].search(text) is not None
+    return PATTERNS["denied"].search(text) is not None, asks_again, hides
+
+
+@of_agents("The failure of a tool, a program or a service is not remembered as the result of a "
+           "call.", "BUGS.md D8", sees=[ToolStarted, ToolResult, *WORK, MainRequest],
+           begins=[ToolStarted, ProgramStarted, ServiceRequest])  # fmt: skip
 def failures_not_remembered(subject: Subject) -> Watch:
     """If the model calls the tool again, it is tried again: it may succeed by now.
 
@@ -351,6 +380,11 @@ def failures_not_remembered(subject: Subject) -> Watch:
             for call in calls:
                 message, work = subject.results.get(call.id), (call.name, call.arguments)
                 text, until_ns = told.get(work, (None, 0))
+                reply = reply_before(subject.facts, entry)
+                waited_ns = entry.at_ns - reply.at_ns if told and reply else 0
+                if message and is_new and waited_ns > SECOND_NS and tells(message.text, "timeouts"):
+                    why = f"answers call {call.id!r} with {message.text!r:.80}"
+                    return f"request {entry.number} {why}: it has waited, and nothing has run"
                 if message and is_new and text == message.text and entry.at_ns >= until_ns:
                     again = f"request {entry.number} answers call {call.id!r} with the same failure"
                     return f"{again}, {message.text!r:.80}, and nothing has run"

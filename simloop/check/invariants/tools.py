@@ -193,11 +193,9 @@ def described(entry: ToolStarted | ProgramStarted | ServiceRequest) -> str:
     return f"the tool {entry.name!r} of call {entry.call_id!r} with {entry.arguments:.80}"
 
 
-@of_agents(
-    "A tool of an agent succeeds only with arguments that its schema allows, and one that changes "
-    "the world with no negative amount.",
-    "BUGS.md A9, A10, D11", sees=[ToolStarted, ToolResult, ServiceRequest],
-)  # fmt: skip
+@of_agents("A tool of an agent succeeds only with arguments that its schema allows, and one that "
+           "changes the world with no negative amount.", "BUGS.md A9, A10, D11", sees=[ToolStarted,
+           ToolResult, ServiceRequest])  # fmt: skip
 def tool_arguments_fit_the_schema(subject: Subject) -> Watch:
     """The schema is that in the newest request. An agent reports other arguments to the model.
 
@@ -243,9 +241,8 @@ def _wrong_values(subject: Subject, entry: ToolStarted) -> str:
     return f"{described(entry)} runs, and {where} does not allow these"
 
 
-@of_agents(
-    "A tool gets no required argument that its call lacks.", "BUGS.md D11", sees=[ToolStarted]
-)
+@of_agents("A tool gets no required argument that its call lacks.", "BUGS.md D11",
+           sees=[ToolStarted])  # fmt: skip
 def no_arguments_invented(subject: Subject, entry: Any) -> str:
     """An agent reports such a call to the model. It may mend the JSON of a call that is cut off.
 
@@ -290,11 +287,9 @@ class _Run:
         return False
 
 
-@of_agents(
-    "A tool that has run does not run again because the agent starts its conversation again.",
-    "BUGS.md C10, C13, D14", sees=[Prompt, ToolStarted, ToolResult, MainRequest],
-    begins=[ToolStarted, MainRequest],
-)  # fmt: skip
+@of_agents("A tool that has run does not run again because the agent starts its conversation "
+           "again.", "BUGS.md C10, C13, D14", sees=[Prompt, ToolStarted, ToolResult, MainRequest],
+           begins=[ToolStarted, MainRequest])  # fmt: skip
 def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
     """An agent that starts its run again after an error may pay twice.
 
@@ -401,10 +396,9 @@ def failures_told(subject: Subject) -> Watch:
                     return f"{has}, and the tool {name!r} failed: {why:.80}"
 
 
-@invariant(
-    "A tool ends before its call is answered in a request.", "BUGS.md D4, D8, D10",
-    sees=[Prompt, ToolStarted, ToolResult, Answered, MainRequest, Ended], begins=[ToolStarted],
-)  # fmt: skip
+@invariant("A tool ends before its call is answered in a request.", "BUGS.md D4, D8, D10",
+           sees=[Prompt, ToolStarted, ToolResult, Answered, MainRequest, Ended],
+           begins=[ToolStarted])  # fmt: skip
 def tool_ends_before_its_answer(subject: Subject) -> Watch:
     """A cancelled tool ends without a result; a tool that goes on has a late result.
 

@@ -78,11 +78,9 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
     return [message.text for message in messages if type(message) is UserMessage]
 
 
-@of_agents(
-    "The next request contains each message that the agent takes from the queue, in the order in "
-    "which the user sent them.", "BUGS.md B12, D5, E9",
-    sees=[entries.Prompt, entries.Queued, entries.Request, entries.Ended, entries.Footer],
-)  # fmt: skip
+@of_agents("The next request contains each message that the agent takes from the queue, in the "
+           "order in which the user sent them.", "BUGS.md B12, D5, E9", sees=[entries.Prompt,
+           entries.Queued, entries.Request, entries.Ended, entries.Footer])  # fmt: skip
 def queued_messages_delivered(subject: Subject) -> Watch:
     """If messages are queued at the end of a run, and none is the next prompt, they were taken.
 
@@ -145,11 +143,9 @@ def _out_of_order(text: str, passed: str) -> str:
     return f"{text!r:.80} is delivered before {passed!r:.80}, which was sent earlier"
 
 
-@of_agents(
-    "An agent that keeps its conversation, as an instance of a class does, keeps it after every "
-    "run, with the answer to the prompt before.",
-    "BUGS.md E4, E9", sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended],
-)  # fmt: skip
+@of_agents("An agent that keeps its conversation, as an instance of a class does, keeps it after "
+           "every run, with the answer to the prompt before.", "BUGS.md E4, E9",
+           sees=[entries.Prompt, entries.Restarted, MainRequest, entries.Ended])  # fmt: skip
 def conversation_kept_between_prompts(subject: Subject) -> Watch:
     """A function may also begin anew with every prompt, and any agent after a failure.
 
@@ -172,11 +168,9 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             return found
 
 
-@invariant(
-    "A conversation keeps what a failed or stopped run of it has changed.",
-    "BUGS.md C9, C10, D4", needs=[Need.AGENT, Need.MUTATING],
-    sees=[entries.Prompt, entries.ToolResult, *_SERVED, MainRequest, entries.Ended],
-)  # fmt: skip
+@invariant("A conversation keeps what a failed or stopped run of it has changed.",
+           "BUGS.md C9, C10, D4", needs=[Need.AGENT, Need.MUTATING], sees=[entries.Prompt,
+           entries.ToolResult, *_SERVED, MainRequest, entries.Ended])  # fmt: skip
 def changes_of_broken_runs_kept(subject: Subject) -> Watch:
     """Else the model makes them again. A function may begin anew, unless it keeps other prompts.
 
@@ -466,8 +460,7 @@ def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:
     return stop.cause is not StopCause.ABORT or not is_flag
 
 
-@invariant("After a stop, the run sends no request and starts no tool.",
-           "BUGS.md C9, D7, D10",
+@invariant("After a stop, the run sends no request and starts no tool.", "BUGS.md C9, D7, D10",
            sees=[entries.StopRequested, entries.Prompt, entries.Request, entries.ToolStarted,
            entries.LeftBehind, entries.ServiceRequest, entries.ServiceReply],
            begins=[entries.StopRequested, entries.LeftBehind, entries.ServiceRequest])  # fmt: skip
@@ -541,10 +534,8 @@ def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
     return f"the run ends {late_ns / 1e6:g} ms after the stop" if late_ns > grace_ns else ""
 
 
-@invariant(
-    "A stopped run has the outcome that belongs to the stop, and no other run has such an outcome.",
-    "BUGS.md C9, D9", sees=[entries.Ended],
-)  # fmt: skip
+@invariant("A stopped run has the outcome that belongs to the stop, and no other run has such an "
+           "outcome.", "BUGS.md C9, D9", sees=[entries.Ended])  # fmt: skip
 def outcome_matches_stop(subject: Subject, entry: Any) -> str:
     """The outcome of an abort is aborted; that of the time limit is timed-out.
 
