@@ -5,6 +5,7 @@ policy is judged only by bounds that every policy keeps. A request is a retry on
 from the request whose reply failed: an agent may have several conversations.
 """
 
+import re
 from collections import Counter, defaultdict
 from itertools import pairwise, product
 from math import inf
@@ -41,6 +42,7 @@ _SPENDING = (
 _REFUSED = 400  # the status of a service
 _ALIKE, _AGAIN = 3, 2  # runs in a row; replies that call a tool, which may be given up then
 _PASSING = frozenset({500, 503, "connection", "overloaded_error"})  # statuses and codes
+_SDKS = re.compile("openai|anthropic")
 _MENDED = ("interrupted", "previous_response_not_found")  # the whole history is sent then
 _OWN_ERRORS = 6  # no agent has so many that declares no number of them
 _DONE = ("name", "text", "status", "failure", "body", "exit")  # what tools, services, programs did
@@ -161,7 +163,9 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         if reply.fault and waited >= (retry_after_ns(reply.fault, now_ns) or 0):
             faults.append(structs.replace(reply.fault, headers=()))  # the longer wait is its own
         spans = [_waits(policy, *each) for each in product(counts, faults, clocks)]
-        spans += [(0, 0)] if reply.fault and reply.fault.header("retry-after") == "0" else []
+        # An empty reply is no failed call.
+        at_once = reply.fault is None or reply.fault.header("retry-after") == "0"
+        spans += [(0, 0)] if at_once else []
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
             failed = f"request {reply.number} failed, as failure {in_run} of the run"
@@ -222,7 +226,7 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     """A bad request or a wrong key fails again, unless its words tell of a rate limit.
 
     A declared policy names the permanent failures. A status that passes goes before a code, except
-    that a rate limit may be a quota.
+    that a rate limit may be a quota, which an SDK tries again by itself.
     """
     facts, policy = subject.facts, subject.retry
     reply, before, request = _retried(facts, entry), facts.previous, facts.request
@@ -232,7 +236,9 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     deciding = _USUAL if policy is None else policy
     status = fault.status if isinstance(fault.status, int) and fault.status != OK else None
     found = class_of_status(status), deciding.classify(fault)
-    passes = deciding.retryable(found[0]) and found != (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA)
+    is_by_sdk = _SDKS.search(subject.source) is not None and "max_retries=0" not in subject.source
+    is_quota = found == (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA) and not is_by_sdk
+    passes = deciding.retryable(found[0]) and not is_quota
     is_known = (policy is not None and bool(status or fault.code)) or status in _HOPELESS
     if not is_known or passes or fault.code in _PASSING or deciding.retryable(found[1]):
         return ""

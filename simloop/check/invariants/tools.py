@@ -403,7 +403,8 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
     """A cancelled tool ends without a result; a tool that goes on has a late result.
 
     Only an engine must have ended all its tools at the end of the run. No stop interrupts a thread,
-    so a tool in one may go on after a run that was stopped, or if it is told to have no end yet.
+    so a tool in one may go on after a run that was stopped, or if it is told to have no end yet, or
+    to have failed if it changes nothing.
     """
     facts = subject.facts
     running: dict[str, ToolStarted] = {}
@@ -433,7 +434,9 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
             replied = {message.call_id for message in sent if type(message) is ToolMessage}
             for call_id in [one for one in running if kind is Ended or one in replied]:
                 told, tool = subject.results.get(call_id), running.pop(call_id)
-                is_told = told is not None and tells(told.text, "doubts")
+                is_reading = tool.name not in (subject.mutating or (tool.name,))
+                words = "failures" if is_reading else "doubts"
+                is_told = told is not None and tells(told.text, words)
                 goes_on = is_told if kind is Request else facts.stop is not None
                 if not (tool.in_thread and goes_on):
                     answered[call_id] = where

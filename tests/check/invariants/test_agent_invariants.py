@@ -450,6 +450,48 @@ def test_a_status_that_passes_goes_before_a_code_that_no_provider_sends_with_it(
     assert bool(run.found(no_retry_of_permanent_failure, declaring())) is is_found
 
 
+@pytest.mark.parametrize(
+    ("source", "finds"),
+    [
+        ("from openai import OpenAI", 0),
+        ("import anthropic", 0),
+        ("openai.OpenAI(max_retries=0)", 1),
+        ("import httpx", 1),
+    ],
+)
+def test_an_sdk_tries_a_quota_again_by_itself(source: str, finds: int) -> None:
+    fault = Fault("no credit", code="insufficient_quota", status=429)
+    run, subject = asked().add(Error, 1, fault).request([GO]), declaring()
+    subject.source = source
+    assert len(run.found(no_retry_of_permanent_failure, subject)) == finds
+
+
+@pytest.mark.parametrize(("waited_s", "finds"), [(0.7, 1), (0.76, 0), (1.24, 0), (1.3, 1)])
+def test_a_declared_jitter_may_be_added_or_taken_off(waited_s: float, finds: int) -> None:
+    retry = ExponentialBackoff(initial_delay_ms=1_000, jitter=0.25)
+    found = failing(1, waited_s).found(agent_backoff_matches_policy, Subject(retry=retry))
+    assert len(found) == finds
+
+
+@pytest.mark.parametrize(("waited_s", "finds"), [(0, 0), (1, 0), (0.5, 1)])
+def test_an_empty_reply_may_be_asked_for_again_at_once(waited_s: float, finds: int) -> None:
+    run = asked().finish().after(waited_s).request([GO])
+    assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
+
+
+@pytest.mark.parametrize(
+    ("asks_s", "declares", "finds"),
+    [(9, False, 1), (11, False, 0), (11, True, 1), (61, True, 0)],
+)
+def test_an_agent_without_a_policy_may_have_no_patience(
+    asks_s: int, finds: int, *, declares: bool
+) -> None:
+    subject = Subject(limits=Limits(max_steps=5, max_error_count=3))
+    subject.retry = ExponentialBackoff() if declares else None
+    run = asked().failed(503, retry_after=f"{asks_s}").ended(FAILED, message="busy")
+    assert len(run.found(agent_uses_its_limits, subject)) == finds
+
+
 def test_an_empty_reply_may_be_a_failure_for_the_backoff_or_not() -> None:
     run = asked().finish().request([GO, GO]).failed()
     for wait_s in (1, 2):

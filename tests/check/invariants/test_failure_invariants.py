@@ -202,6 +202,14 @@ def broken(*, again: bool) -> Recording:
     return run.request([*before, said("", "b"), returned("b", "Error: full")])
 
 
+def waiting(text: str = "Error: no result in 20 s", *, waits: int = 20) -> Recording:
+    """Two calls; the tool of the first one fails, and the second one waits for something."""
+    run = asked().replied("", "a").started("a").result("a", "Error: full", is_error=True)
+    run.request([*CALLED, returned("a", "Error: full")]).replied("", "b").after(waits)
+    before = [*CALLED, returned("a", "Error: full")]
+    return run.request([*before, said("", "b"), returned("b", text)])
+
+
 def down(text: str, *, again: bool) -> Recording:
     """Two equal calls; the service of the first one is down."""
     run = sent(booked(503, keys=[""]), text).replied("", "b")
@@ -549,6 +557,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "the program pytest -q goes on at the end of the run, and the user has stopped it"),
     (failures_not_remembered, hidden_late(), "answers call 'b' with the same failure"),
     (failures_not_remembered, probed(again=False), "answers call 'b' with the same failure"),
+    (failures_not_remembered, waiting(), "it has waited, and nothing has run"),
     (failures_not_remembered, broken(again=False), "'Error: full', and nothing has run"),
     (failures_not_remembered, down("Error: down", again=False),
      "'Error: down', and nothing has run"),
@@ -694,6 +703,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (services_not_pressed, pressed(0, 0, 0, calls=("a", "b"), waits=True)),
     (failures_not_remembered, probed(again=True)),
     (failures_not_remembered, broken(again=True)),
+    (failures_not_remembered, waiting(waits=1)),
+    (failures_not_remembered, waiting("Error: full up")),
     (failures_not_remembered, unfit()),
     (failures_not_remembered, silent()),
     (failures_not_remembered, told_late()),
@@ -957,6 +968,18 @@ def paid(
     return run.request([GO, said("", "a"), returned("a", result)])
 
 
+def broken_off(
+    result: str, *, ends: bool = False, stops: bool = False, sends: bool = False
+) -> Recording:
+    run = asked().replied("", "a").started("a")
+    if sends:
+        run.add(entries.ServiceRequest, 1, "https://other.example", "GET", "/b")
+    if ends:
+        run.result("a", "Error: full", is_error=True)
+    run = run.stop().ended(Outcome.ABORTED).prompt() if stops else run
+    return run.request([GO, said("", "a"), returned("a", result)])
+
+
 def printing(result: str, status: int) -> Recording:
     run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("lp", "-d", "laser"))
     run.add(entries.ProgramEnded, 1, status)
@@ -1118,6 +1141,14 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
         (paid("Error: nothing was paid: no answer.", end="timed-out"), 1),
         (paid("Error: it was not paid.", end="timed-out"), 1),
         (paid("Error: the answer was not received.", end="timed-out"), 0),
+        (broken_off("Error: it took 20 s. Try again."), 1),
+        (broken_off("Error: it took 20 s. Try again.", ends=True), 0),
+        (broken_off("Error: it took 20 s. Try again.", stops=True), 0),
+        (broken_off("Error: it took 20 s. Try again.", sends=True), 0),
+        (broken_off("Error: it took 20 s and was cancelled. Try again."), 0),
+        (broken_off("Error: it took 20 s and was rolled back. Try again."), 0),
+        (broken_off("Error: it took 20 s, nothing was paid. Try again."), 0),
+        (broken_off("Error: it took 20 s. It may be paid: try again later."), 0),
         (printing("Error: nothing was printed", -9), 1),
         (printing("Error: nothing was printed", 1), 0),
         (printing("Error: it took too long", -9), 0),

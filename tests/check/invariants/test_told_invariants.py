@@ -81,6 +81,75 @@ def test_a_reading_that_fails_does_not_undo_a_change(of: int, status: int, finds
     assert len(run.found(made_before_once, Subject(mutating={BANK}))) == finds
 
 
+@pytest.mark.parametrize(
+    ("texts", "keys", "finds"),
+    [
+        (("paid 1", "paid 2"), {}, 1),
+        (("paid", "paid"), {}, 0),  # one receipt: the function may know of the first
+        (("paid", "paid"), {"kept": "UPDATE shelf"}, 1),
+        (("paid 1", "It was paid before: 1"), {}, 0),
+        (("paid 1", "Not paid"), {}, 0),
+        (("paid 1", None), {}, 0),
+        (("paid 1",), {}, 0),
+        (("paid 1", "paid 2"), {"in_thread": True}, 0),
+        (("paid 1", "paid 2"), {"sent": True}, 0),
+        (("paid 1", "paid 2"), {"runs": True}, 0),
+    ],
+)
+def test_two_runs_of_a_tool_are_two_changes(
+    texts: Sequence[str | None], keys: dict[str, Any], finds: int
+) -> None:
+    run = run_in_turn(*texts, **keys)
+    found = run.found(made_before_once, Subject(mutating={"look"}))
+    assert len(found) == finds
+    assert run.found(made_before_once, Subject(mutating={"other"})) == []
+    assert all(each.endswith("2 calls at once have each run the tool 'look'") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "then", "finds"),
+    [
+        ("Error: full", "It was paid before, and is not paid again.", 1),
+        (None, "It was paid before, and is not paid twice.", 1),
+        ("Error: full", "It has failed before.", 0),
+        ("Error: full", "It may have been paid before.", 0),
+        ("paid 1", "It was paid before.", 0),
+    ],
+)
+def test_a_tool_that_has_failed_has_made_nothing_before(
+    text: str | None, then: str, finds: int
+) -> None:
+    found = run_in_turn(text, then=then).found(made_before_once, Subject(mutating={"look"}))
+    assert len(found) == finds
+    assert all(each.endswith("the tool 'look' has failed") for each in found)
+
+
+def run_in_turn(
+    *texts: str | None, kept: str = "", in_thread: bool = False, sent: bool = False,
+    runs: bool = False, then: str = "It was paid before.",
+) -> Recording:  # fmt: skip
+    """The tools of some equal calls return these texts, or do not end; then there is one more."""
+    ids, run = [f"{number}" for number in range(len(texts))], asked()
+    for each in ids:
+        run.call(each)
+    run.finish(FinishReason.TOOL_CALLS)
+    for each, text in zip(ids, texts, strict=True):
+        run.add(entries.ToolStarted, each, "look", "{}", in_thread=in_thread)
+        if text is not None:
+            is_error = text.startswith("Error")
+            run.add(entries.ToolResult, each, "look", text, is_error, kept=kept)
+    if sent:
+        run.add(entries.ServiceRequest, 1, BANK, "POST", "/pay", "1")
+    results = [
+        returned(each, text or "It takes long.") for each, text in zip(ids, texts, strict=True)
+    ]
+    history: list[Message] = [GO, said("", *ids), *results]
+    run.request(history).call("c").finish(FinishReason.TOOL_CALLS)
+    if runs:
+        run.started("c").result("c", then)
+    return run.request([*history, said("", "c"), returned("c", then)])
+
+
 def refused_in_turn(
     *, bodies: Sequence[str] = ("1", "1"), once: str = "", status: int = 0, other: str = "{}",
     again: str = "{}", then: str = "It was paid before.", sent: bool = False, program: bool = False,

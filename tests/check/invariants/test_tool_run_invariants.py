@@ -827,3 +827,22 @@ def test_each_call_is_judged_by_its_own_requests(tries: int, finds: int) -> None
     run.add(entries.ServiceRequest, 9, "https://shop.example", "GET", "/a")
     run.add(entries.ServiceReply, 9, 200).after(99).prompt("And?")
     assert len(run.found(calls_broken_off_in_time, BOUND)) == finds
+
+
+@pytest.mark.parametrize(
+    ("mutating", "text", "in_thread", "finds"),
+    [
+        (("pay",), "Error: given up after 20 s", True, 0),
+        (("pay",), "Error: given up after 20 s", False, 1),
+        (("pay",), "3 slots are free", True, 1),
+        (("look",), "Error: given up after 20 s", True, 1),
+        (("look",), "Error: its end is not known", True, 0),
+        (None, "Error: given up after 20 s", True, 1),
+    ],
+)
+def test_a_tool_in_a_thread_that_changes_nothing_may_end_after_it_was_given_up(
+    mutating: tuple[str, ...] | None, text: str, finds: int, *, in_thread: bool
+) -> None:
+    run = asked("a").add(entries.ToolStarted, "a", "look", "{}", in_thread=in_thread)
+    run.request([GO, said("", "a"), returned("a", text)]).result("a")
+    assert len(run.found(tool_ends_before_its_answer, Subject(mutating=mutating))) == finds
