@@ -263,9 +263,9 @@ def made_before_once(subject: Subject) -> Watch:
 
 def _wrong_runs(ran: list[ToolResult | None], asked: int, name: str) -> tuple[str, bool]:
     """Return why a change was not made once, and whether two calls have made it."""
-    made = [each for each in ran if each and not (each.is_error or tells(each.text))]
+    made = [each for each in ran if each and not tells(each.text)]
     differ = len({each.text for each in made}) == len(made) or all(each.kept for each in made)
-    if len(ran) == asked == len(made) > 1 and differ and not any(_EARLIER(e.text) for e in made):
+    if len(made) == asked > 1 and differ and not any(_EARLIER(e.text) for e in made):
         return f"{asked} calls at once have each run the tool {name!r}", True
     has_failed = all(each is None or each.is_error for each in ran)
     return f"the tool {name!r} has failed" * has_failed, False

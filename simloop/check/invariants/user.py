@@ -520,9 +520,15 @@ def _is_of_others(facts: Facts, entry: entries.Request) -> bool:
 @invariant("A stopped run ends within the grace period for cleanup code.",
            "BUGS.md C9, D4", sees=[entries.Ended])  # fmt: skip
 def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
-    """A tool may say how long it outlives a cancellation; who hears nothing, or waits, has none."""
+    """A tool may say how long it outlives a cancellation; who hears nothing, or waits, has none.
+
+    A framework waits for a function that it has called in a thread.
+    """
     facts, stop = subject.facts, subject.facts.stop
     if stop is None or not _ends_the_run(subject, stop):
+        return ""
+    is_in_thread = type(facts.earlier) is entries.LeftBehind and facts.earlier.what == "thread"
+    if is_in_thread and PATTERNS["frameworks"].search(subject.source):
         return ""
     tools = {} if subject.scenario is None else subject.scenario.tools
     grace_ns = GRACE_NS + max((tool.outlives_cancel or 0 for tool in tools.values()), default=0)

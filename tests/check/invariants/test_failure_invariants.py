@@ -705,6 +705,10 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (failures_not_remembered, broken(again=True)),
     (failures_not_remembered, waiting(waits=1)),
     (failures_not_remembered, waiting("Error: full up")),
+    (
+        failures_not_remembered,
+        asked().replied("", "a").after(20).request([*CALLED, returned("a", "Error: timed out")]),
+    ),
     (failures_not_remembered, unfit()),
     (failures_not_remembered, silent()),
     (failures_not_remembered, told_late()),

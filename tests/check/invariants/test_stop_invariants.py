@@ -172,3 +172,17 @@ def test_the_clean_up_after_a_stop_may_try_again(*, fails: bool) -> None:
         run.add(entries.ServiceReply, 1, 503)
     run.ended(Outcome.ABORTED).add(entries.ServiceRequest, 2, *undo)
     assert run.found(nothing_starts_after_stop) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "what", "finds"),
+    [
+        ("import pydantic_ai", "thread", 0),
+        ("import pydantic_ai", "task", 1),
+        ("import httpx", "thread", 1),
+    ],
+)
+def test_a_framework_waits_for_a_function_in_a_thread(source: str, what: str, finds: int) -> None:
+    run = stopped().after(9).add(entries.LeftBehind, what, "worker", "bot.py:9")
+    found = run.ended(Outcome.ABORTED).found(stopped_run_ends_in_time, Subject(source=source))
+    assert len(found) == finds

@@ -94,6 +94,7 @@ def test_a_reading_that_fails_does_not_undo_a_change(of: int, status: int, finds
         (("paid 1", "paid 2"), {"in_thread": True}, 0),
         (("paid 1", "paid 2"), {"sent": True}, 0),
         (("paid 1", "paid 2"), {"runs": True}, 0),
+        (("paid 1", "paid 2"), {"calls_inside": True}, 0),
     ],
 )
 def test_two_runs_of_a_tool_are_two_changes(
@@ -126,7 +127,7 @@ def test_a_tool_that_has_failed_has_made_nothing_before(
 
 def run_in_turn(
     *texts: str | None, kept: str = "", in_thread: bool = False, sent: bool = False,
-    runs: bool = False, then: str = "It was paid before.",
+    runs: bool = False, calls_inside: bool = False, then: str = "It was paid before.",
 ) -> Recording:  # fmt: skip
     """The tools of some equal calls return these texts, or do not end; then there is one more."""
     ids, run = [f"{number}" for number in range(len(texts))], asked()
@@ -140,6 +141,8 @@ def run_in_turn(
             run.add(entries.ToolResult, each, "look", text, is_error, kept=kept)
     if sent:
         run.add(entries.ServiceRequest, 1, BANK, "POST", "/pay", "1")
+    if calls_inside:
+        run.started("own-1").result("own-1", "paid 3")
     results = [
         returned(each, text or "It takes long.") for each, text in zip(ids, texts, strict=True)
     ]
