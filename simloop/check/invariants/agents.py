@@ -26,7 +26,7 @@ from simloop.trace.kinds import clock
 from simloop.virtual.clock.instants import EPOCH_NS
 
 NS_PER_MS = 1_000_000
-_DRAWS = (0.0, 1 - 2**-53)  # the least and the most; many agents add as much as they take off
+_DRAWS = (0.0, 1 - 2**-53)  # the least and the most; an agent on an SDK may add as much
 _CLOCK_NS = NS_PER_MS
 """The finest difference in time that an agent is judged by: many programs count in milliseconds."""
 MINUTE_NS = 60_000 * NS_PER_MS
@@ -56,8 +56,10 @@ def _without_ms(fault: Fault | None) -> Fault | None:
     return structs.replace(fault, headers=kept)
 
 
-def _waits(policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int) -> tuple[int, int]:
-    draws = (-1.0, *_DRAWS) if isinstance(policy, ExponentialBackoff) else _DRAWS
+def _waits(
+    policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int, *, by_sdk: bool
+) -> tuple[int, int]:
+    draws = (-1.0, *_DRAWS) if by_sdk and isinstance(policy, ExponentialBackoff) else _DRAWS
     waits = [policy.delay_ns(failures, fault, now_ns=now_ns, draw=each) for each in draws]
     return min(waits), max(waits)
 
@@ -162,9 +164,10 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         faults = [reply.fault, _without_ms(reply.fault)]
         if reply.fault and waited >= (retry_after_ns(reply.fault, now_ns) or 0):
             faults.append(structs.replace(reply.fault, headers=()))  # the longer wait is its own
-        spans = [_waits(policy, *each) for each in product(counts, faults, clocks)]
+        by_sdk = _SDKS.search(subject.source) is not None
+        spans = [_waits(policy, *each, by_sdk=by_sdk) for each in product(counts, faults, clocks)]
         # An empty reply is no failed call.
-        at_once = reply.fault is None or reply.fault.header("retry-after") == "0"
+        at_once = reply.fault.header("retry-after") == "0" if reply.fault else by_sdk
         spans += [(0, 0)] if at_once else []
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))

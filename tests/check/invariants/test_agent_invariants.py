@@ -466,17 +466,26 @@ def test_an_sdk_tries_a_quota_again_by_itself(source: str, finds: int) -> None:
     assert len(run.found(no_retry_of_permanent_failure, subject)) == finds
 
 
-@pytest.mark.parametrize(("waited_s", "finds"), [(0.7, 1), (0.76, 0), (1.24, 0), (1.3, 1)])
-def test_a_declared_jitter_may_be_added_or_taken_off(waited_s: float, finds: int) -> None:
+@pytest.mark.parametrize(
+    ("waited_s", "source", "finds"),
+    [(0.7, "openai", 1), (0.76, "", 0), (1.24, "openai", 0), (1.24, "", 1), (1.3, "openai", 1)],
+)
+def test_an_agent_on_an_sdk_may_add_its_jitter(waited_s: float, source: str, finds: int) -> None:
     retry = ExponentialBackoff(initial_delay_ms=1_000, jitter=0.25)
-    found = failing(1, waited_s).found(agent_backoff_matches_policy, Subject(retry=retry))
-    assert len(found) == finds
+    subject = Subject(retry=retry, source=source)
+    assert len(failing(1, waited_s).found(agent_backoff_matches_policy, subject)) == finds
 
 
-@pytest.mark.parametrize(("waited_s", "finds"), [(0, 0), (1, 0), (0.5, 1)])
-def test_an_empty_reply_may_be_asked_for_again_at_once(waited_s: float, finds: int) -> None:
-    run = asked().finish().after(waited_s).request([GO])
-    assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
+@pytest.mark.parametrize(
+    ("waited_s", "source", "finds"),
+    [(0, "openai", 0), (0, "", 1), (1, "openai", 0), (0.5, "openai", 1)],
+)
+def test_an_agent_on_an_sdk_may_ask_again_at_once_after_an_empty_reply(
+    waited_s: float, source: str, finds: int
+) -> None:
+    run, subject = asked().finish().after(waited_s).request([GO]), declaring()
+    subject.source = source
+    assert len(run.found(agent_backoff_matches_policy, subject)) == finds
 
 
 @pytest.mark.parametrize(
