@@ -9,7 +9,7 @@ need not know every keyword. A schema may name itself, or ask for a billion item
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import chain, islice, zip_longest
 from math import ceil, floor, isfinite
@@ -157,9 +157,14 @@ class Arguments:
             if isinstance(other := schema.get("additionalProperties"), Mapping):
                 yield {**plain, "some key": self._value(other, "", 1)}
 
-    def _value(self, schema: Any, name: str, depth: int) -> Any:
+    def _value(self, schema: Any, name: str, depth: int, beside: Collection[Any] = ()) -> Any:
+        """Return the plain value, and for an id or a word another one than those `beside` it.
+
+        A tool may refuse to move something from one place to the same place.
+        """
         schema = self._resolved(schema)
-        for given in (schema.get("const"), schema.get("default"), *_get(schema, "enum", list)[:1]):
+        words = sorted(_get(schema, "enum", list), key=lambda each: each in beside)
+        for given in (schema.get("const"), schema.get("default"), *words[:1]):
             if given is not None and self._fits(schema, given):
                 return given
         for key in ("anyOf", "oneOf") if depth <= 2 * _DEEP else ():
@@ -177,7 +182,8 @@ class Arguments:
             return self._items(schema, name, usual if least is None else least, depth)
         ids = self._known.get("id", ()) if name.endswith(_OF_IDS) else ()
         found = self._known.get(name) or ids
-        values = [*islice(reversed([*found]), _ITEMS), *_scalars(schema, name, kinds, self._form)]
+        newest = sorted(islice(reversed([*found]), _ITEMS), key=lambda each: each in beside)
+        values = [*newest, *_scalars(schema, name, kinds, self._form)]
         return next((each for each in values if self._fits(schema, each)), (values or [None])[-1])
 
     def _fits(self, schema: Schema, value: Any) -> bool:
@@ -203,11 +209,12 @@ class Arguments:
         required = [each for each in _get(schema, "required", list) if isinstance(each, str)]
         chosen = {*required} if required or depth >= _NESTED else properties
         other = schema.get("additionalProperties")
-        return {
-            name: self._value(properties.get(name, other), name, depth + 1)
-            for name in {**properties, **dict.fromkeys(required)}
-            if name in chosen and depth <= 2 * _DEEP
-        }
+        made: dict[str, Any] = {}
+        for name in {**properties, **dict.fromkeys(required)} if depth <= 2 * _DEEP else ():
+            if name in chosen:
+                beside = [each for each in made.values() if isinstance(each, str)]
+                made[name] = self._value(properties.get(name, other), name, depth + 1, beside)
+        return made
 
     def _resolved(self, schema: Any, depth: int = 0) -> dict[str, Any]:
         """Return a schema without a reference in the place of its keys, and with its `allOf`."""

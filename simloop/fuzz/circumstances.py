@@ -450,13 +450,18 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     cut = {"a cut in `call`": {"call": offer.call(0), "finish": "length"}} if offer.first else {}
     for what, keys in {**_BROKEN_OFF, **cut}.items():
         yield Circumstance(f"a further prompt after {what}", _both(_inserted(keys), _further))
+    more = list[Circumstance]()
     if offer.course:
         for end, reply in ("refusal", Reply(http=Http(status=401))), ("stop", None):
-            yield Circumstance(f"a {end} after the calls", partial(_after_calls, reply))
+            after = partial(_after_calls, reply)
+            yield Circumstance(f"a {end} after the calls", after)
+            two = _both(partial(_twice, _changed_texts), after)
+            more.append(Circumstance(f"two things in each call, and a {end} after them", two))
         yield Circumstance("each call of the course twice", partial(_twice, str))
         yield Circumstance("each call of the course twice, and again", _twice_and_again)
         yield Circumstance("two things in each call of the course", partial(_twice, _changed_texts))
         yield Circumstance("each call of the course, then for another thing", _one_by_one)
+        yield from more
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
     halt = _both(_in_second(), _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
@@ -640,9 +645,19 @@ def _told(phase: str, before_last: int | None = None) -> Act:
 def _twice(other: Callable[[str], Any], draft: WorldDraft, _: int) -> None:
     """Make each call twice at once, the second time with other arguments."""
     for n, reply in enumerate(draft.replies):
-        made = [(name, (text, other(text))) for name, text in calls_of(reply.call)]
-        calls = [{name: each} for name, both in made for each in both]
+        made = [(name, text, other(text)) for name, text in calls_of(reply.call)]
+        both = [(name, (text, _allowed(draft, name, text, more))) for name, text, more in made]
+        calls = [{name: each} for name, two in both for each in two]
         draft.replies[n] = reply.model_copy(update={"call": calls, "ids": []}) if calls else reply
+
+
+def _allowed(draft: WorldDraft, name: str, text: str, other: Any) -> Any:
+    """Return other arguments with those changes that the tool allows, or with all if with none."""
+    tool, given = draft.offer.tools.get(name), json_value(text)
+    if tool is None or not (isinstance(given, dict) and isinstance(other, dict)):
+        return other
+    kept = {key: each for key, each in other.items() if tool.is_valid({**given, key: each})}
+    return {**given, **kept} if {**given, **kept} != given else other
 
 
 def _twice_and_again(draft: WorldDraft, _: int) -> None:
@@ -714,7 +729,8 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
         yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)
     refuses = faults.SiteFault("service refuses", faults.Stage.INSTEAD, {"status": 422})
-    failures = *faults.SERVICE_FAULTS[1:], asks, refuses
+    breaks = faults.SiteFault("service.500", faults.Stage.INSTEAD, {"status": 500})
+    failures = breaks, *faults.SERVICE_FAULTS[1:], asks, refuses
     for name, fault, times in product(base.services, failures, (1, 4)):  # and all tries of one call
         for method in _CHANGING:  # a read before would use the fault up
             if any(getattr(route, method) for route in base.services[name]):
@@ -779,6 +795,8 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
                 ]
                 act = _both(_alone, _with_programs(name, {name: answers}))
                 yield Circumstance(f"{name} {words}", act)
+                both = _both(partial(_twice, str), _with_programs(name, {name: answers}))
+                yield Circumstance(f"{name} {words}, for two calls", both)
                 if "takes" in keys:
                     stopped = _both(act, _a_minute_later, _stopped(at="5s"))
                     yield Circumstance(f"{name} {words}, and is stopped", stopped)

@@ -166,7 +166,8 @@ class OwnTools(msgspec.Struct, eq=False):
         equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
         unanswered = [each for each in (*asked, *newest) if each.call_id not in self._answered]
         equal = equal or [each for each in unanswered if _is_part(each.arguments, value)]
-        if (found := next(iter(equal or unanswered), None)) is None:
+        nearest = max(unanswered, key=lambda each: _shared(each.arguments, arguments), default=None)
+        if (found := next(iter(equal), nearest)) is None:
             self._unasked += 1
             return f"own-{self._unasked}"
         self._open.remove(found)
@@ -478,6 +479,12 @@ def _arguments(
 @functools.lru_cache(maxsize=256)
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
+
+
+def _shared(given: str, arguments: str) -> int:
+    """Return how many values of a call a run has, which may get them inside of an object."""
+    value = json_value(given)
+    return sum(str(each) in arguments for each in (value.values() if type(value) is dict else ()))
 
 
 def _is_part(arguments: str, value: Any) -> bool:

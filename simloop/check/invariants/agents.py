@@ -35,6 +35,7 @@ RATE_LIMIT = 429
 AT_ONCE = 3  # retries in a row without a wait
 _USUAL = ExponentialBackoff()  # knows the failures that the words beside a status make hopeless
 _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
+_UNUSUAL = 520
 OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an object
 _SPENDING = (
     entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended,
@@ -167,7 +168,8 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         by_sdk = _SDKS.search(subject.source) is not None
         spans = [_waits(policy, *each, by_sdk=by_sdk) for each in product(counts, faults, clocks)]
         # An empty reply is no failed call.
-        at_once = reply.fault.header("retry-after") == "0" if reply.fault else by_sdk
+        asked = reply.fault.header("retry-after") or "now" if reply.fault else "0" * by_sdk
+        at_once = asked == "0" or asked.startswith("-")
         spans += [(0, 0)] if at_once else []
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
@@ -516,8 +518,9 @@ def _can_be_retried(
         words = {fault.status, fault.code} - (set() if is_of_anthropic else {"overloaded_error"})
         may_pass = _USUAL.retryable(_USUAL.classify(fault)) and not _PASSING.isdisjoint(words)
         return limits.max_error_count < inf and may_pass
-    # The words of a hopeless status do not matter.
-    return fault.status not in _HOPELESS and policy.retryable(policy.classify(fault))
+    # The words of a hopeless status do not matter; one that no provider documents may be unknown.
+    is_usual = fault.status not in _HOPELESS | {_UNUSUAL}
+    return is_usual and policy.retryable(policy.classify(fault))
 
 
 @invariant("An agent that declares `max_error_count` is not completed by an empty reply, or by one "

@@ -402,13 +402,14 @@ def services_not_pressed(subject: Subject) -> Watch:
 def slow_programs_ended(subject: Subject) -> Watch:
     """The model may start it again, beside the first one. A program in the background may go on.
 
-    After a stop, one in a thread may end by its own timeout.
+    After a stop, one that a thread or a task waits for may end by its own timeout.
     """
     running: dict[int, ProgramStarted] = {}
     given_up: dict[int, str] = {}
     new: set[int] = set()  # those of the newest reply
     left_ns: dict[int, int] = {}  # the end of the run that has left it
     grace_ns = subject.tool_timeout or 2 * tools.SOON_NS
+    in_thread = False
     while True:
         entry = yield
         if (kind := type(entry)) is ProgramStarted:
@@ -424,8 +425,10 @@ def slow_programs_ended(subject: Subject) -> Watch:
         else:
             late = [number for number, ns in left_ns.items() if entry.at_ns > ns + grace_ns]
             if kind is LeftBehind:
-                late = [number for number in running if given_up.get(number)]
-                left_ns |= {number: entry.at_ns for number in running if number in given_up}
+                in_thread = in_thread or entry.what in ("task", "thread")
+                left = [number for number in running if number in given_up]
+                late = [number for number in left if given_up[number] or not in_thread]
+                left_ns |= dict.fromkeys(left, entry.at_ns)
             elif kind is ProgramEnded:
                 late = [number for number in late if number == entry.program]
             for number in late:
@@ -438,7 +441,7 @@ def slow_programs_ended(subject: Subject) -> Watch:
                 left_ns.pop(entry.program, None)
             elif kind is Prompt:
                 running = {number: running[number] for number in left_ns}
-                new = set()
+                new, in_thread = set(), False
 
 
 @invariant("A tool of an agent, its programs and its requests take no longer than the timeout that "

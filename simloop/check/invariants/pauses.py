@@ -12,18 +12,20 @@ from urllib.parse import unquote
 
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import is_change
-from simloop.check.invariants.subject import MainRequest, Subject
+from simloop.check.invariants.subject import MainRequest, Subject, tells
 from simloop.check.invariants.tools import changes_a_service, described, what_of
 from simloop.messages import ToolCall, json_value
 from simloop.trace import entries
 from simloop.world.tools import canonical_json
 
 _ENDS = (entries.Prompt, entries.Restarted)  # which end a pause
+_Made = ToolCall | entries.ToolStarted
 _Work = tuple[str, bytes]  # the name of a tool, and its arguments in one spelling
 _GIVING_UP = ("cancel", "abort", "stop", "skip", "quit", "undo", "discard")
 """The words of a question that asks whether to change nothing."""
 _CHOICE = re.compile(r"[(\[]y/n[)\]]", re.IGNORECASE).findall
 _YES = frozenset({"y", "yes"})
+_WORDS = re.compile(r"[^\W\d_]+").findall
 _PLAIN = re.compile(r"[\w .:-]+").fullmatch
 _REFUSED = 400
 _BEGINNING = 12  # characters of a text, of which a question may cut the others
@@ -118,18 +120,35 @@ def _refuses(entry: entries.Input) -> bool:
 
 
 @invariant("Of equal changes in a reply, the user is asked about each before it is made.",
-           "BUGS.md D9", needs=[Need.AGENT, Need.MUTATING], begins=[entries.Ended, entries.Input],
-           sees=[entries.Prompt, entries.Request, entries.Input, entries.ToolStarted,
-           entries.ServiceRequest, entries.Ended])  # fmt: skip
+           "BUGS.md D9", needs=[Need.AGENT, Need.MUTATING], begins=[entries.Ended, entries.Input,
+           entries.ToolStarted], sees=[entries.Prompt, entries.Request, entries.ServiceRequest,
+           entries.Input, entries.ToolStarted, entries.ToolResult, entries.Ended])  # fmt: skip
 def changes_asked_about(subject: Subject) -> Watch:
     """The answer is yes, and the question has the texts of one call, but none of another one.
 
-    An agent may ask about large changes alone.
+    An agent may ask about large changes alone. If the run of a tool asks, so does each later one of
+    no smaller numbers whose result begins in the same way.
     """
-    said, agreed = "", False
+    said, agreed, asked = "", False, set[str]()
+    runs: dict[str, entries.ToolStarted] = {}
+    allowed: dict[tuple[str, ...], entries.ToolStarted] = {}  # by the first words of their results
     while True:
         entry = yield
-        if (kind := type(entry)) is entries.Ended:
+        if (kind := type(entry)) is entries.ToolResult:
+            did, run = (entry.name, *_WORDS(entry.text)[:2]), runs.pop(entry.call_id, None)
+            if run is None or tells(entry.text):
+                continue
+            if entry.call_id in asked:
+                allowed[did] = run
+            elif (first := allowed.get(did)) and _is_as_large(run, first, least=1):
+                ran = f"{described(run)} ends without a question"
+                return f"{ran}, and the user has agreed to {first.arguments:.120} alone"
+            continue
+        if kind is entries.ToolStarted and is_change(subject, entry):
+            runs[entry.call_id] = entry
+        elif kind is entries.Input and "?" in entry.prompt and entry.text.strip().lower() in _YES:
+            asked.add(entry.asked_by)
+        if kind is entries.Ended:
             said = entry.text
         elif kind is entries.Request:
             said, agreed = "", False
@@ -147,11 +166,12 @@ def changes_asked_about(subject: Subject) -> Watch:
                     return f"{described(entry)} runs, and the user has agreed to {said!r:.120}"
 
 
-def _is_as_large(call: ToolCall, other: ToolCall) -> bool:
+def _is_as_large(call: _Made, other: _Made, *, least: int = 0) -> bool:
     mine, its = json_value(call.arguments), json_value(other.arguments)
     both = [(mine.get(key), value) for key, value in its.items()]
     numbers = [pair for pair in both if {*map(type, pair)} <= {int, float}]
-    return call.name == other.name and all(own >= value for own, value in numbers)
+    is_larger = len(numbers) >= least and all(own >= value for own, value in numbers)
+    return call.name == other.name and is_larger
 
 
 @of_agents(

@@ -8,7 +8,7 @@ conversations, so it must obey the law only in a request that continues the requ
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -407,7 +407,7 @@ def _words_in(request: SentRequest) -> str:
 
 @invariant("If a tool of a reply has run, the next request contains the reply, with its text and "
            "its calls unchanged.", "BUGS.md C10, C13, D9, D13", sees=[entries.ToolStarted,
-           entries.Ended, MainRequest])  # fmt: skip
+           entries.ToolResult, entries.Ended, MainRequest])  # fmt: skip
 def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know that its tools ran, and calls them again.
 
@@ -418,8 +418,12 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
     facts, machine, is_cut = subject.facts, subject.machine is not None, False
     # By the id, or by what an agent may not change, for each conversation.
     ran: dict[int, set[str | tuple[str, str]]] = {}
+    failed = set[str]()
     while True:
         entry = yield
+        if type(entry) is entries.ToolResult:
+            failed |= {entry.call_id} if entry.is_error else set()
+            continue
         if type(entry) is entries.ToolStarted:
             its = facts.conversation_of.get(facts.asked.get(entry.call_id, 0), 0)
             ran.setdefault(its, set()).update((entry.call_id, (entry.name, entry.arguments)))
@@ -444,14 +448,27 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         made = [each for one in reply.calls for each in (one.id, (one.name, one.arguments))]
         if newly_ran.isdisjoint(made):
             continue
-        notes = [one.text for one in facts.added if type(one) is AssistantMessage]
-        is_noted = all(any(call.name in text for text in notes) for call in reply.calls)
-        if is_noted and facts.previous is None and not machine:
-            continue  # after a stop, say: the model is told what ran
+        if facts.previous is None and not machine and _is_noted(subject, reply, failed):
+            continue  # after a stop, say
         # A turn that was broken off may be told by its calls alone.
         is_broken_off = not machine and facts.previous is None
         if wrong := _unlike(reply, facts.added, may_lack_text=is_broken_off):
             return f"request {entry.number} {wrong}"
+
+
+def _is_noted(subject: Subject, reply: ReceivedReply, failed: Collection[str]) -> bool:
+    """Return whether the model is told what ran, or what may have changed something."""
+    notes = [one.text for one in subject.facts.added if type(one) is AssistantMessage]
+    names = subject.mutating or ()
+    by_name = names and not any("://" in each for each in names)
+    made = [each for each in reply.calls if each.name in names and each.id not in failed]
+    words = (
+        (one.name, *strings(json_value(one.arguments)))
+        for one in (made if by_name else reply.calls)
+    )
+    return bool(notes) and all(
+        any(w in text for w in each if w[2:] for text in notes) for each in words
+    )
 
 
 def _is_in_system_prompt(reply: ReceivedReply, facts: Facts) -> bool:

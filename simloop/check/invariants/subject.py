@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -35,6 +36,7 @@ PATTERNS = {name: re.compile(f"(?i){'|'.join(parts)}") for name, parts in WORDS[
 (`refused`) and for more than one (`partly`), and the names of what a database keeps of it."""
 
 
+@lru_cache(1_000)  # several invariants ask about one text
 def tells(text: str, of: str = "failures", *, tool: str = "") -> bool:
     """Return whether a text has one of the words of that list, but those of a tool's name."""
     words = (word for word in WORDS[of] if word[:4] not in tool.lower())

@@ -38,7 +38,7 @@ PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_c
 _AS_GOOD = frozenset({404, 409, 410})
 _COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
 _AGAIN = re.compile(r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated")
-_EARLIER = re.compile(r"(?i)\b(already|before|earlier|twice|duplicate)\b").search
+_EARLIER = re.compile(r"(?i)\b(already|before|earlier|twice|duplicate|just now)\b").search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`
@@ -252,6 +252,8 @@ def made_before_once(subject: Subject) -> Watch:
             made += [("", "")] if entry.exit and (True, entry.program) in own else []
         elif type(entry) is ServiceReply:
             made += [("", "")] * (outside.is_lost(entry, REFUSED) and (False, entry.request) in own)
+            if (False, entry.request) not in own and not outside.is_lost(entry, REFUSED):
+                wrong = {work: why for work, why in wrong.items() if why[1]}  # the agent has looked
         elif type(entry) is ToolStarted:
             is_change = outside.is_change(subject, entry) and not entry.in_thread
             ran |= {entry.call_id: None} if is_change else {}

@@ -555,13 +555,13 @@ def results_not_crossed(subject: Subject) -> Watch:
         elif type(entry) is ToolResult:
             results[entry.call_id] = entry
         elif type(entry) is ServiceRequest:
+            newest = {call.id for call in subject.asked}
+            bodies = {call_id: sent for call_id, sent in bodies.items() if call_id in newest}
             made[entry.number] = asked_for(subject, entry)
         elif type(entry) is ServiceReply:
             bodies.setdefault(made.pop(entry.request, ""), []).append(entry.body)
         elif found := _astray(subject.results, bodies):
             return f"request {entry.number} answers call {found}"
-        else:
-            bodies = {}
         for call_id, message in subject.results.items() if type(entry) is Request else ():
             own, sent = results.get(call_id), _bare(message.text)
             is_own = own is not None and (not own.text or _bare(own.text) in sent)
