@@ -456,7 +456,9 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
             after = partial(_after_calls, reply)
             yield Circumstance(f"a {end} after the calls", after)
             two = _both(partial(_twice, _changed_texts), after)
-            more.append(Circumstance(f"two things in each call, and a {end} after them", two))
+            more.append(
+                Circumstance(f"two things in each call of the course, and a {end} after", two)
+            )
         yield Circumstance("each call of the course twice", partial(_twice, str))
         yield Circumstance("each call of the course twice, and again", _twice_and_again)
         yield Circumstance("two things in each call of the course", partial(_twice, _changed_texts))

@@ -258,6 +258,16 @@ def test_a_value_that_a_tool_returned_is_used_where_the_schema_allows_it() -> No
     assert plain == {"order_id": "A-2", "user_id": 5, "limit": 1, "mail": mail, "kind": "a"}
 
 
+def test_two_places_or_ids_of_a_call_differ() -> None:
+    """A tool may refuse to move something to the place where it is."""
+    places = {"enum": ["north", "south"]}
+    schema = of(source=places, target=places, from_id={}, to_id={}, by={"enum": ["north"]})
+    known: dict[str, list[Any]] = {"id": ["A-1", "A-2"]}
+    assert Arguments(schema, known).plain == {
+        "source": "north", "target": "south", "from_id": "A-2", "to_id": "A-1", "by": "north"
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [

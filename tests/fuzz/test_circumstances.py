@@ -25,6 +25,7 @@ from offering import (
 
 from simloop import Limits, Program, Reply, Route, Scenario, Then, parse_scenario
 from simloop.fuzz.alphabet import CONTENTS, Abilities
+from simloop.fuzz.arguments import Arguments
 from simloop.fuzz.circumstances import FURTHER, Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer
 from simloop.fuzz.search import Search
@@ -805,6 +806,37 @@ def test_a_model_that_calls_without_end_is_for_agents_that_declare_limits() -> N
         ]  # fmt: skip
 
 
+def test_of_two_calls_with_one_program_each_has_a_run_that_fails() -> None:
+    found = {each.name: each for each in of(OverHttp, AROUND, offered(OverHttp, AROUND))}
+    made = world(found["git takes an hour, for two calls"], AROUND, offered(OverHttp, AROUND))
+    (program,) = made.programs["git"]
+    assert program.takes == 3_600 * 10**9
+    first, again = calls_of(made.model[0].call)
+    assert first == again
+
+
+@pytest.mark.parametrize(
+    ("schema", "other"),
+    [({}, {"customer": "other Ann", "day": "other Mon"}),
+     ({"enum": ["Mon", "Tue"]}, {"customer": "other Ann", "day": "Mon"})],
+)  # fmt: skip
+def test_the_second_of_two_calls_has_other_texts_that_the_tool_allows(
+    schema: Any, other: dict[str, str]
+) -> None:
+    offer = offered(OverHttp, AROUND)
+    given = {"customer": "Ann", "day": "Mon"}
+    tool = Arguments({"type": "object", "properties": {"customer": {}, "day": schema}})
+    course = [Reply(call={"find": given})]
+    offer = structs.replace(offer, course=course, tools={**offer.tools, "find": tool})
+    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
+    for name, ends in ("two things in each call of the course", 0), (
+        "two things in each call of the course, and a refusal after", 1,
+    ):  # fmt: skip
+        made = world(found[name], AROUND, offer)
+        assert [json_value(text) for _, text in calls_of(made.model[0].call)] == [given, other]
+        assert sum(each.http is not None and each.http.status == 401 for each in made.model) == ends
+
+
 def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
     shop, routes = "https://shop.example", [Route(get="/a", json=[]), Route(post="/b", json={})]
     base = AROUND.model_copy(update={"services": {shop: routes}})
@@ -843,6 +875,9 @@ def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
         found[f"service.503 of a {method.upper()} to {shop}"], base, offer
     ).services[shop]
     assert (getattr(broken, method), broken.status, broken.times, rest) == ("/...", 503, 1, routes)
+    breaks = found[f"service.500 of a {method.upper()} to {shop}"]
+    first, *_ = world(breaks, base, offer).services[shop]
+    assert (first.status, first.times) == (500, 1)
     refuses = found[f"4 service refuses of a {method.upper()} to {shop}"]
     refused = world(refuses, base, offer)
     assert (refused.services[shop][0].status, refused.services[shop][0].times) == (422, 4)

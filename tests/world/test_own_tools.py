@@ -198,6 +198,19 @@ def test_a_run_belongs_to_a_call_that_was_cut_off_and_not_to_one_that_is_answere
     assert [call_id for call_id, *_ in started(play(agent, whole, cut))] == ["call-2"]
 
 
+def test_a_run_with_an_object_of_the_arguments_is_that_of_the_call_with_them() -> None:
+    @traced
+    def book(key: str, body: dict[str, str]) -> str:
+        return f"{key}: {body['word']}"
+
+    async def agent(prompt: str, world: World) -> None:
+        await world.model.reply([UserMessage(prompt)])
+        book("k", {"word": "north"})
+
+    reply = Reply(call=[{"book": {}}, {"book": {"word": "north"}}])
+    assert [call_id for call_id, *_ in started(play(agent, reply))] == ["call-2"]
+
+
 def test_each_of_two_calls_with_one_id_is_answered_under_it() -> None:
     async def agent(prompt: str, world: World) -> None:
         await world.model.reply([UserMessage(prompt)])

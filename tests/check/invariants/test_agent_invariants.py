@@ -679,9 +679,15 @@ def test_blanks_may_be_an_answer() -> None:
 
 
 def test_a_retry_after_of_no_time_may_be_obeyed() -> None:
-    for waits_s, finds in ((0, 0), (1, 0), (0.5, 1)):  # the policy has 1 s
-        run = asked().failed(429, retry_after="0").after(waits_s).request([GO])
+    for asks, (waits_s, finds) in product(("0", "-3"), ((0, 0), (1, 0), (0.5, 1))):
+        run = asked().failed(429, retry_after=asks).after(waits_s).request([GO])  # the policy: 1 s
         assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
+
+
+@pytest.mark.parametrize(("status", "finds"), [(520, 0), (502, 1)])
+def test_a_status_that_no_provider_documents_may_end_a_run(status: int, finds: int) -> None:
+    run = asked().failed(status).ended(FAILED)
+    assert len(run.found(agent_uses_its_limits, declaring())) == finds
 
 
 def test_a_reply_that_is_cut_off_may_count_as_an_error() -> None:

@@ -1,5 +1,6 @@
 import copy
 from itertools import product
+from typing import Any
 
 import msgspec
 import pytest
@@ -203,6 +204,28 @@ def test_a_summary_does_not_take_the_place_of_a_prompt(sent: list[Message], find
 def test_a_prompt_may_be_a_part_of_json_or_of_xml(form: str) -> None:
     run = Recording().prompt("Für <A & B>").request([UserMessage(form)])
     assert run.found(newest_user_message_sent) == []
+
+
+@pytest.mark.parametrize(
+    ("note", "mutating", "keys", "finds"),
+    [
+        ("Nothing was done.", {"look"}, {}, 1),
+        ("Nothing was done.", {"look"}, {"is_error": True}, 0),
+        ("Nothing was done.", {"pay"}, {}, 0),
+        ("Nothing was done.", {"pay", "https://b.example"}, {}, 1),
+        ("Nothing was done.", None, {}, 1),
+        ("It was a look.", {"look"}, {}, 0),
+        ("Seen: Oslo.", {"look"}, {}, 0),
+        ("", {"pay"}, {}, 1),
+    ],
+)
+def test_a_note_tells_what_a_stopped_run_has_changed(
+    note: str, mutating: set[str] | None, keys: dict[str, Any], finds: int
+) -> None:
+    run = asked().call("a", '{"in": "Oslo"}').finish().started("a", '{"in": "Oslo"}')
+    run.result("a", **keys).ended(Outcome.FAILED).prompt("And?")
+    run.request([GO, *[AssistantMessage(note)] * bool(note), MORE])
+    assert len(run.found(replies_with_calls_kept, Subject(mutating=mutating))) == finds
 
 
 @pytest.mark.parametrize(("first", "finds"), [("{", 0), ("{}", 1)])

@@ -130,17 +130,18 @@ def pressed(
 
 
 def stopped_amid(
-    *, ends: bool = False, later_s: float | None = None, next_s: float = 1
+    *, ends: bool = False, later_s: float | None = None, next_s: float = 1, waits: str = "thread"
 ) -> Recording:
     """A stop amid a program for the newest call, and beside one that an earlier call began.
 
-    It ends before the end of the run, so many seconds later, or not at all.
+    It ends before the end of the run, so many seconds later, or not at all. What is left `waits`.
     """
     run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("serve",))
     run.request([*CALLED, returned("a")]).replied("", "b")
     run.add(entries.ProgramStarted, 2, ("pytest", "-q")).stop()
     if ends:
         run.add(entries.ProgramEnded, 2, -9)
+    run.add(entries.LeftBehind, waits, "serve", "bot.py:9 in look")
     run.add(entries.LeftBehind, "program", "serve", "bot.py:9 in look").ended()
     if later_s is not None:
         run.after(later_s).add(entries.ProgramEnded, 2, -9)
@@ -554,6 +555,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "request 2 after 1.000s, and the service asks for 7.000s"),
     (services_not_pressed, pressed(*[0.5] * 10, status=401), "retry 10 in a row within a second"),
     (slow_programs_ended, stopped_amid(later_s=60), "and the user has stopped it"),
+    (slow_programs_ended, stopped_amid(waits="session"), "and the user has stopped it"),
     (slow_programs_ended, stopped_amid(later_s=21), "and the user has stopped it"),
     (slow_programs_ended, stopped_amid(next_s=21),
      "the program pytest -q goes on at the end of the run, and the user has stopped it"),
@@ -700,6 +702,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (services_not_pressed, pressed(*[0.5] * 9, status=401)),
     (services_not_pressed, pressed(*[2] * 12, status=404)),
     (slow_programs_ended, stopped_amid(ends=True)),
+    (slow_programs_ended, stopped_amid(ends=True, waits="session")),
+    (slow_programs_ended, stopped_amid(later_s=19, waits="task")),
     (slow_programs_ended, stopped_amid(later_s=19)),
     (slow_programs_ended, stopped_amid(next_s=19)),
     (services_not_pressed, pressed(0, 0, 0, calls=("a", "b"), waits=True)),

@@ -213,6 +213,44 @@ def test_a_change_that_the_user_was_not_asked_about_is_found(run: Recording, fin
     assert all("and the user has agreed to " in each for each in found)
 
 
+def paid(
+    *, asks: bool = False, answer: str = "y", question: str = "Pay?", cents: str = "5",
+    results: tuple[str, str] = ("Paid: 5", "Paid: 9"), is_error: bool = False,
+) -> Recording:  # fmt: skip
+    """The tool of the first call asks while it runs, and that of the second if it `asks`."""
+    run, second = asked().request([GO, CALLS, returned("a")]), f'{{"cents": {cents}}}'
+    run.call("c", '{"cents": 5}').call("d", second).finish()
+    for call_id, given, result in zip("cd", ('{"cents": 5}', second), results, strict=True):
+        run.started(call_id, given)
+        if asks or call_id == "c":
+            run.add(Input, answer, question, asked_by=call_id, read_by=call_id)
+        run.result(call_id, result, is_error=is_error)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("keys", "finds"),
+    [
+        ({}, 1),
+        ({"cents": "9"}, 1),
+        ({"cents": "4"}, 0),
+        ({"cents": '"5"'}, 0),  # no number tells how large it is
+        ({"asks": True}, 0),
+        ({"answer": "always"}, 0),
+        ({"question": "Pay now"}, 0),
+        ({"results": ("Paid: 5", "Nothing to pay")}, 0),
+        ({"results": ("Not paid", "Not paid")}, 0),
+    ],
+)
+def test_a_tool_that_asks_while_it_runs_asks_about_each_change(
+    keys: dict[str, Any], finds: int
+) -> None:
+    found = paid(**keys).found(changes_asked_about, BUYS)
+    assert len(found) == finds
+    assert all("and the user has agreed to {" in each for each in found)
+    assert paid().found(changes_asked_about, Subject(mutating={"other"})) == []
+
+
 @pytest.mark.parametrize(
     ("run", "answer"),
     [

@@ -24,6 +24,7 @@ def asked() -> Recording:
         ({}, 1),
         ({"program": True}, 1),
         ({"then": "Error: it was paid before."}, 1),
+        ({"then": "Nothing to do: paid just now."}, 1),
         ({"then": "Error: it takes a day"}, 0),
         ({"sent": True}, 0),
         ({"calls": 1}, 0),
@@ -60,6 +61,21 @@ def test_a_change_that_one_more_call_has_made_was_made_before() -> None:
     ]
     history += [returned("c", "It was paid before."), said("", "d"), returned("d", "Paid before.")]
     assert run.request(history).found(made_before_once, Subject(mutating={BANK})) == []
+
+
+@pytest.mark.parametrize(("status", "finds"), [(200, 0), (503, 1)])
+def test_an_agent_that_has_looked_knows_what_was_made(status: int, finds: int) -> None:
+    run, sent = asked(), list[Message]([GO])
+    for number, (one, how) in enumerate(zip("ab", ("POST", "GET"), strict=True), 1):
+        call = ToolCall(one, "look" if how == "POST" else "read", "{}")
+        run.call(one, "{}", call.name).finish(FinishReason.TOOL_CALLS)
+        run.add(entries.ServiceRequest, number, BANK, how, "/pay", "1")
+        run.add(entries.ServiceReply, number, 503 if how == "POST" else status)
+        sent += [AssistantMessage("", (call,)), returned(one, "seen")]
+        run.request([*sent])
+    run.call("c", "{}").finish(FinishReason.TOOL_CALLS)
+    sent += [AssistantMessage("", (ToolCall("c", "look", "{}"),)), returned("c", "Paid before.")]
+    assert len(run.request(sent).found(made_before_once, Subject(mutating={BANK}))) == finds
 
 
 @pytest.mark.parametrize("keys", [{"status": 503}, {"status": 422, "once": "k"},

@@ -38,6 +38,7 @@ from simloop.messages import (
     AssistantMessage,
     FinishReason,
     Message,
+    Outcome,
     ToolCall,
     ToolSpec,
     UserMessage,
@@ -790,6 +791,14 @@ def test_what_a_service_has_sent_for_another_call_is_no_result(run: Recording, f
     found = run.found(results_not_crossed)
     assert len(found) == finds
     assert all("request 2 answers call 'a' with what a service has sent" in one for one in found)
+
+
+def test_what_a_service_has_sent_is_no_other_result_after_a_failure_either() -> None:
+    run = served("snow", "rain", first="snow", second="rain").failed().ended(Outcome.FAILED)
+    calls = AssistantMessage("", tuple(ToolCall(one, "look", each) for one, each in CALLS_BOTH))
+    history = [GO, calls, returned("a", "rain"), returned("b", "rain"), UserMessage("And?")]
+    (found,) = run.prompt("And?").request(history).found(results_not_crossed)
+    assert "request 3 answers call 'a' with what a service has sent for call 'b'" in found
 
 
 @pytest.mark.parametrize(
