@@ -125,20 +125,14 @@ def proof_json(proof: Proof, limits: Limits) -> dict[str, Any]:
         "terminates": proof.terminates, "endless": proof.endless,
         "states": proof.states, "transitions": proof.transitions,
         "longest_run": None if proof.longest is None else asdict(proof.longest),
-        "outcomes": [
-            {"outcome": state.outcome, "limit": state.limit, "example": steps_json(steps)}
-            for state, steps in proof.endings.items()
-        ],
+        "outcomes": [{"outcome": end.outcome, "limit": end.limit, "example": steps_json(steps)}
+                     for end, steps in proof.endings.items()],
         "lasso": lasso and {"prefix": steps_json(lasso.prefix), "cycle": steps_json(lasso.cycle)},
         "edges": proof.edges,
-        "untaken": [
-            {"state": NAMES[state], "signal": NAMES[signal], "to": NAMES[to], "reason": reason}
-            for (state, signal, to), reason in proof.untaken.items()
-        ],
-        "violations": [
-            {"what": violation.what, "counterexample": steps_json(violation.counterexample)}
-            for violation in proof.violations
-        ],
+        "untaken": [{"state": NAMES[state], "signal": NAMES[signal], "to": NAMES[to], "reason": why}
+                    for (state, signal, to), why in proof.untaken.items()],
+        "violations": [{"what": each.what, "counterexample": steps_json(each.counterexample)}
+                       for each in proof.violations],
     }  # fmt: skip
 
 

@@ -282,23 +282,17 @@ _OF_CONTEXT = (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
 _PANELS: Mapping[FactView, _Panel] = {
     FactView.ENTRY: _Panel(_entry),
     FactView.STATE: _Panel(_state, source=lambda at: at.move.place if at.move else at.place),
-    FactView.COUNTERS: _Panel(
-        _counters,
-        "an agent of your own has no counters of simloop",
-        lambda at: (at.move and at.move.place, at.request_place),
-    ),
+    FactView.COUNTERS: _Panel(_counters, "an agent of your own has no counters of simloop",
+                              lambda at: (at.move and at.move.place, at.request_place)),
     FactView.TIMERS: _Panel(_timers, "nothing is waited for"),
-    FactView.REQUEST: _Panel(
-        _request, _UNSENT, lambda at: (at.request_place, _newest(Landmark.END, at))
-    ),
+    FactView.REQUEST: _Panel(_request, _UNSENT,
+                             lambda at: (at.request_place, _newest(Landmark.END, at))),
     FactView.REPLY: _Panel(_reply, _UNSENT, _source_of_reply),
     FactView.CALLS: _Panel(_calls, "the newest reply has no calls"),
-    FactView.HOOKS: _Panel(
-        _hooks, "no hook has run here", lambda at: tuple([each.seq for each in at.hooks])
-    ),
-    FactView.CONTEXT: _Panel(
-        _context, source=lambda at: tuple(_newest(each, at) for each in _OF_CONTEXT)
-    ),
+    FactView.HOOKS: _Panel(_hooks, "no hook has run here",
+                           lambda at: tuple([each.seq for each in at.hooks])),
+    FactView.CONTEXT: _Panel(_context,
+                             source=lambda at: tuple(_newest(each, at) for each in _OF_CONTEXT)),
     FactView.WHY: _Panel(lambda at: map(row, why(at)), "no rule decided here"),
-}
+}  # fmt: skip
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})

@@ -51,12 +51,9 @@ class BeforeLLMCall(Blockable):
     """
 
     def __init__(
-        self,
-        step_number: int,
-        messages: Sequence[Message],
-        system_prompt: str,
+        self, step_number: int, messages: Sequence[Message], system_prompt: str,
         tools: Mapping[str, Tool],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.step_number = step_number
         self.messages = messages
         self.system_prompt = system_prompt
@@ -202,13 +199,9 @@ class Hooks:
     """Hooks by point, in the order in which they run. Each is a plain or an async function."""
 
     def __init__(
-        self,
-        *,
-        before_llm_call: HookList = (),
-        after_llm_call: HookList = (),
-        before_tool_call: HookList = (),
-        after_tool_call: HookList = (),
-    ) -> None:
+        self, *, before_llm_call: HookList = (), after_llm_call: HookList = (),
+        before_tool_call: HookList = (), after_tool_call: HookList = (),
+    ) -> None:  # fmt: skip
         self.before_llm_call = _functions(BEFORE_LLM_CALL, before_llm_call)
         self.after_llm_call = _functions(AFTER_LLM_CALL, after_llm_call)
         self.before_tool_call = _functions(BEFORE_TOOL_CALL, before_tool_call)

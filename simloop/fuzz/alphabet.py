@@ -105,8 +105,7 @@ CONTENTS: Mapping[str, Callable[[int, CalledTools], Keys]] = {
     "thought and text": lambda n, _: {"think": f"Thought {n}.", "say": f"Said {n}."},
     "thought and call": lambda n, of: {"think": f"Thought {n}.", "call": of.call(2, n)},
     "thought": lambda n, _: {"think": f"Only a thought {n}."},
-    "nothing": lambda *_: {},
-    "blank": lambda *_: {"say": " "},
+    "nothing": lambda *_: {}, "blank": lambda *_: {"say": " "},
     "long text": lambda n, _: {"say": [f"Long {n}: ", "word " * 150]},
     "huge text": lambda n, _: {"say": [f"many words {n} " * 1_572]},
     "odd text": lambda n, _: {"say": [f"\x1b[31mred {n}\x00", "\U0001f600 [b]x[/b]", "\n\n"]},
@@ -141,13 +140,10 @@ USAGES = tuple(each and replies.TokenUsage(**each) for each in _DATA["usages"])
 STEPS = (1, 0, 2, 3, 5, 19, 20, 21, 100)
 
 IDS: Sequence[Callable[[int], list[str]]] = (
-    lambda _: [],
-    lambda calls: [f"{n}" for n in range(calls)],
-    lambda calls: [f"past-{n + 1}" for n in range(calls)],
-    lambda calls: [""] * calls,
-    lambda calls: ["a"] * calls,
-    lambda calls: [f"call-{calls - n}" for n in range(calls)],
-)
+    lambda _: [], lambda calls: [f"{n}" for n in range(calls)],
+    lambda calls: [f"past-{n + 1}" for n in range(calls)], lambda calls: [""] * calls,
+    lambda calls: ["a"] * calls, lambda calls: [f"call-{calls - n}" for n in range(calls)],
+)  # fmt: skip
 """The ids of so many calls: new ones, those of any other reply or of the history, and bad ones."""
 
 AXES: Mapping[str, Sequence[Any]] = {

@@ -200,8 +200,7 @@ _AMID_ANSWERS = ("finish length", "lost mid output", "error part overloaded_erro
 
 def _broken(fault: faults.ReplyFault, say: str = "Some words", *, is_last: bool = False) -> Act:
     """Insert a reply that breaks; the model makes it whole when it is asked again."""
-    broken = reply_of_fault(fault)
-    update = {key: getattr(broken, key) for key in fault.keys}
+    update = {key: getattr(reply_of_fault(fault), key) for key in fault.keys}
 
     def act(draft: WorldDraft, place: int) -> None:
         whole = Reply(say=say) if say else draft.reply(place)
@@ -376,11 +375,12 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     names = [name for name in offer.first if name in offer.ran]
     stopped, beside = list[Circumstance](), list[Circumstance]()
     for name in names:
-        if len(names) > 1:
-            other = names[(names.index(name) + 1) % len(names)]
+        others = [names[(names.index(name) + 1) % len(names)]] if len(names) > 1 else []
+        for other in others:
             act = _tool(base, name, {"takes": "2s"}, [{name: 0}, {other: 0}])
             beside.append(Circumstance(f"{name} takes 2s beside {other}", act))
-        slow = _tool(base, name, {"takes": "9s"}, [{name: 0}])  # most wait longer
+        # Most wait longer than 9 s; the other one has ended before.
+        slow = _tool(base, name, {"takes": "9s"}, [*({each: 0} for each in others), {name: 0}])
         stop = _both(slow, _a_minute_later, _stopped(at="5s"))
         stopped.append(Circumstance(f"{name} is stopped", stop))
     yield from stopped[:1]
@@ -456,13 +456,16 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
             after = partial(_after_calls, reply)
             yield Circumstance(f"a {end} after the calls", after)
             two = _both(partial(_twice, _changed_texts), after)
-            more.append(
-                Circumstance(f"two things in each call of the course, and a {end} after", two)
-            )
+            what = f"two things in each call of the course, and a {end} after"
+            more.append(Circumstance(what, two))
         yield Circumstance("each call of the course twice", partial(_twice, str))
         yield Circumstance("each call of the course twice, and again", _twice_and_again)
         yield Circumstance("two things in each call of the course", partial(_twice, _changed_texts))
         yield Circumstance("each call of the course, then for another thing", _one_by_one)
+        for place, words in (-1, "last"), (-2, "last but one"):
+            both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)
+            what = f"each call of the course, also with another {words} argument at once"
+            more.append(Circumstance(what, both))
         yield from more
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
     halt = _both(_in_second(), _stopped(after="request", nth=2))
@@ -654,11 +657,16 @@ def _twice(other: Callable[[str], Any], draft: WorldDraft, _: int) -> None:
 
 
 def _allowed(draft: WorldDraft, name: str, text: str, other: Any) -> Any:
-    """Return other arguments with those changes that the tool allows, or with all if with none."""
+    """Return other arguments with a value that the tool allows for each that differs, if any."""
     tool, given = draft.offer.tools.get(name), json_value(text)
     if tool is None or not (isinstance(given, dict) and isinstance(other, dict)):
         return other
-    kept = {key: each for key, each in other.items() if tool.is_valid({**given, key: each})}
+    kept = dict[str, Any]()
+    for key in (key for key in given if other.get(key) != given[key]):
+        edges = [each[key] for each in tool.edges if type(each.get(key)) is type(given[key])]
+        tried = (other.get(key), *(each for each in edges if each not in given.values()))
+        valid = (each for each in tried if tool.is_valid({**given, key: each}))
+        kept[key] = next(valid, given[key])
     return {**given, **kept} if {**given, **kept} != given else other
 
 
@@ -698,7 +706,7 @@ def _changed_one(text: str, place: int = -1) -> Any:
     given = json_value(text)
     if not isinstance(given, dict) or not given:
         return text
-    key, value = [*given.items()][place]
+    key, value = [*given.items()][max(place, -len(given))]
     changed = f"other {value}" if type(value) is str else not value
     return {**given, key: value + 1 if type(value) in (int, float) else changed}
 

@@ -178,16 +178,15 @@ class OpencodeLoop(machine.Design):
         self.max_steps = (limits or Limits()).max_steps
         order: policies.ToolOrder = "parallel" if self.options.parallel else "sequential"
         retry = OpencodeRetry if self.options.program_errors else ExponentialBackoff
-        self.policies = policies.Policies(
-            retry=retry(initial_delay_ms=self.options.first_delay_ms),
-            tool_execution=policies.ToolExecution(order=order, start="when-called"),
-            replies=policies.ReplyReading(
-                finish_words=_COMPATIBLE if self.options.compatible_words else None,
-                failing_words=frozenset({"network_error"} if self.options.compatible_words else ()),
-                lower_case_names=self.options.lower_case_names,
-                keep_failed=self.options.keep_failed,
-            ),
-        )
+        compatible = self.options.compatible_words
+        replies = policies.ReplyReading(
+            finish_words=_COMPATIBLE if compatible else None, keep_failed=self.options.keep_failed,
+            failing_words=frozenset({"network_error"} if compatible else ()),
+            lower_case_names=self.options.lower_case_names,
+        )  # fmt: skip
+        execution = policies.ToolExecution(order=order, start="when-called")
+        waits = retry(initial_delay_ms=self.options.first_delay_ms)
+        self.policies = policies.Policies(retry=waits, tool_execution=execution, replies=replies)
         tries = Bound("error_count", self.options.max_retries + 1, resets=True)
         bounds: dict[str, Bound] = {"max_retries": tries}
         if self.options.steps == "enforce":

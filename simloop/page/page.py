@@ -128,10 +128,8 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
         "start": recording.first_place,
         "entries": columns(recording, range(len(recording.entries)), words),
         "gaps": [[place, gap_words(recording, place)] for place in gaps(recording.entries)],
-        "answers": [
-            [place, [_columns_of(each, words) for each in answer_lines(recording, place)]]
-            for place in recording.index.answers
-        ],
+        "answers": [[place, [_columns_of(each, words) for each in answer_lines(recording, place)]]
+                    for place in recording.index.answers],
         "texts": [[text, words[entry_line(recording, text).words]] for text in texts],
         "landmarks": {str(name): found for name, found in recording.index.landmarks.items()},
         "changes": {str(name): found for name, found in recording.index.changes.items()},
@@ -139,12 +137,10 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
         "legend": {lane: signs for lane, signs in legend().items() if lane in lanes},
         "marks": [[mark.value, mark.name.lower(), mark.words] for mark in Mark],
         "views": changes,
-        "rows": [
-            [_MARKS[mark], label, text, *(() if goes_to is None else (goes_to,))]
-            for mark, label, text, goes_to in rows
-        ],
+        "rows": [[_MARKS[mark], label, text, *(() if goes_to is None else (goes_to,))]
+                 for mark, label, text, goes_to in rows],
         "words": list(words),
-    }
+    }  # fmt: skip
 
 
 def columns(recording: RecordedRun, places: Sequence[int], words: Numbered) -> dict[str, list[int]]:

@@ -29,10 +29,8 @@ def _exchange(entry: Any) -> HttpExchange:
     sent = word(request, "postData.text").encode("utf-8", "replace")
     return HttpExchange(
         HttpRequest(method.upper(), url, _headers(request), sent),
-        max(status, 0), _headers(answer), body,
-        began_ns=time_ns(at(entry, "startedDateTime")),
-        wait_ns=time_ns(at(entry, "timings.wait"), MS),
-        took_ns=time_ns(at(entry, "time"), MS),
+        max(status, 0), _headers(answer), body, began_ns=time_ns(at(entry, "startedDateTime")),
+        wait_ns=time_ns(at(entry, "timings.wait"), MS), took_ns=time_ns(at(entry, "time"), MS),
     )  # fmt: skip
 
 

@@ -446,15 +446,11 @@ def _request_fits(wanted: Any, got: entries.ServiceRequest) -> bool:
 _SEEN: tuple[tuple[str, Callable[[list[AnyEntry]], Iterable[Any]], Any, Any], ...] = (
     ("hooks", _of_kind(entries.Hook), lambda e: f"{e.point} {e.hook} {e.result}", operator.eq),
     ("services", _of_kind(entries.ServiceRequest), _request_in_words, _request_fits),
-    (
-        "programs",
-        _of_kind(entries.ProgramStarted),
-        lambda e: command_line(e.args),
-        lambda wanted, got: pattern_of(wanted).fullmatch(got),
-    ),
+    ("programs", _of_kind(entries.ProgramStarted), lambda e: command_line(e.args),
+     lambda wanted, got: pattern_of(wanted).fullmatch(got)),
     ("asked", _of_kind(entries.Input), lambda e: e.prompt, operator.eq),
     ("refused", looptrace.refused, lambda e: f"{e.what} {e.asked}", operator.eq),
-)
+)  # fmt: skip
 """By key of `expect`: the entries that show it, each in the words of a file, and how these fit."""
 
 

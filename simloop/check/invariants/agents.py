@@ -339,10 +339,8 @@ class _Spent:
     def may_be_at_limit(self) -> bool:
         """Return whether a limit is reached, if each failure counts, or one of its own."""
         errors, steps = self.limits.max_error_count, self.limits.max_steps
-        summaries = sum(
-            is_useless(each) for each in self.facts.replies.values() if each.purpose != "main"
-        )
-        failed = self.errors + self.unsure + self.aside + summaries
+        summaries = (each for each in self.facts.replies.values() if each.purpose != "main")
+        failed = self.errors + self.unsure + self.aside + sum(map(is_useless, summaries))
         may_have_failed = failed >= (1 if errors == inf else errors)
         tries = self.steps + self.aside + self.errors  # each may count as a step
         return may_have_failed or tries >= (1 if steps == inf else steps)
@@ -519,8 +517,8 @@ def _can_be_retried(
         may_pass = _USUAL.retryable(_USUAL.classify(fault)) and not _PASSING.isdisjoint(words)
         return limits.max_error_count < inf and may_pass
     # The words of a hopeless status do not matter; one that no provider documents may be unknown.
-    is_usual = fault.status not in _HOPELESS | {_UNUSUAL}
-    return is_usual and policy.retryable(policy.classify(fault))
+    known = fault.status not in _HOPELESS | {_UNUSUAL}
+    return known and policy.retryable(policy.classify(fault))
 
 
 @invariant("An agent that declares `max_error_count` is not completed by an empty reply, or by one "

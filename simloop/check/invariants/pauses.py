@@ -120,35 +120,18 @@ def _refuses(entry: entries.Input) -> bool:
 
 
 @invariant("Of equal changes in a reply, the user is asked about each before it is made.",
-           "BUGS.md D9", needs=[Need.AGENT, Need.MUTATING], begins=[entries.Ended, entries.Input,
-           entries.ToolStarted], sees=[entries.Prompt, entries.Request, entries.ServiceRequest,
-           entries.Input, entries.ToolStarted, entries.ToolResult, entries.Ended])  # fmt: skip
+           "BUGS.md D9", needs=[Need.AGENT, Need.MUTATING], begins=[entries.Ended, entries.Input],
+           sees=[entries.Prompt, entries.Request, entries.Input, entries.ToolStarted,
+           entries.ServiceRequest, entries.Ended])  # fmt: skip
 def changes_asked_about(subject: Subject) -> Watch:
     """The answer is yes, and the question has the texts of one call, but none of another one.
 
-    An agent may ask about large changes alone. If the run of a tool asks, so does each later one of
-    no smaller numbers whose result begins in the same way.
+    An agent may ask about large changes alone.
     """
-    said, agreed, asked = "", False, set[str]()
-    runs: dict[str, entries.ToolStarted] = {}
-    allowed: dict[tuple[str, ...], entries.ToolStarted] = {}  # by the first words of their results
+    said, agreed = "", False
     while True:
         entry = yield
-        if (kind := type(entry)) is entries.ToolResult:
-            did, run = (entry.name, *_WORDS(entry.text)[:2]), runs.pop(entry.call_id, None)
-            if run is None or tells(entry.text):
-                continue
-            if entry.call_id in asked:
-                allowed[did] = run
-            elif (first := allowed.get(did)) and _is_as_large(run, first, least=1):
-                ran = f"{described(run)} ends without a question"
-                return f"{ran}, and the user has agreed to {first.arguments:.120} alone"
-            continue
-        if kind is entries.ToolStarted and is_change(subject, entry):
-            runs[entry.call_id] = entry
-        elif kind is entries.Input and "?" in entry.prompt and entry.text.strip().lower() in _YES:
-            asked.add(entry.asked_by)
-        if kind is entries.Ended:
+        if (kind := type(entry)) is entries.Ended:
             said = entry.text
         elif kind is entries.Request:
             said, agreed = "", False
@@ -172,6 +155,29 @@ def _is_as_large(call: _Made, other: _Made, *, least: int = 0) -> bool:
     numbers = [pair for pair in both if {*map(type, pair)} <= {int, float}]
     is_larger = len(numbers) >= least and all(own >= value for own, value in numbers)
     return call.name == other.name and is_larger
+
+
+@invariant("A tool that asks the user before a change asks before each one.", "BUGS.md D9",
+           needs=[Need.AGENT, Need.MUTATING], begins=[entries.ToolStarted],
+           sees=[entries.Input, entries.ToolStarted, entries.ToolResult])  # fmt: skip
+def tools_ask_each_time(subject: Subject) -> Watch:
+    """It asks while it runs. One with smaller numbers, or another result, may need no question."""
+    asked, runs = set[str](), dict[str, entries.ToolStarted]()
+    allowed: dict[tuple[str, ...], entries.ToolStarted] = {}  # by the first words of their results
+    while True:
+        entry = yield
+        if type(entry) is entries.Input:
+            is_allowed = "?" in entry.prompt and entry.text.strip().lower() in _YES
+            asked |= {entry.asked_by} if is_allowed else set()
+        elif type(entry) is entries.ToolStarted:
+            runs |= {entry.call_id: entry} if is_change(subject, entry) else {}
+        elif (run := runs.pop(entry.call_id, None)) is not None and not tells(entry.text):
+            did = entry.name, *_WORDS(entry.text)[:2]
+            if entry.call_id in asked:
+                allowed[did] = run
+            elif (first := allowed.get(did)) and _is_as_large(run, first, least=1):
+                ran = f"{described(run)} ends without a question"
+                return f"{ran}, and the user has agreed to {first.arguments:.120} alone"
 
 
 @of_agents(

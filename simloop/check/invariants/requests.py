@@ -458,17 +458,13 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
 
 def _is_noted(subject: Subject, reply: ReceivedReply, failed: Collection[str]) -> bool:
     """Return whether the model is told what ran, or what may have changed something."""
-    notes = [one.text for one in subject.facts.added if type(one) is AssistantMessage]
-    names = subject.mutating or ()
-    by_name = names and not any("://" in each for each in names)
+    added, names = subject.facts.added, subject.mutating or ()
+    notes = "\n".join(one.text for one in added if type(one) is AssistantMessage)
+    by_name = bool(names) and not any("://" in each for each in names)
     made = [each for each in reply.calls if each.name in names and each.id not in failed]
-    words = (
-        (one.name, *strings(json_value(one.arguments)))
-        for one in (made if by_name else reply.calls)
-    )
-    return bool(notes) and all(
-        any(w in text for w in each if w[2:] for text in notes) for each in words
-    )
+    made = made if by_name else [*reply.calls]
+    due = [(one.name, *strings(json_value(one.arguments))) for one in made]
+    return bool(notes) and all(any(each in notes for each in words if each[2:]) for words in due)
 
 
 def _is_in_system_prompt(reply: ReceivedReply, facts: Facts) -> bool:

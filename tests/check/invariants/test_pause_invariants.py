@@ -11,6 +11,7 @@ from simloop.check.invariants.pauses import (
     changes_asked_about,
     no_tools_run_again_after_a_pause,
     refused_changes_not_made,
+    tools_ask_each_time,
 )
 from simloop.check.invariants.requests import newest_user_message_sent
 from simloop.check.invariants.subject import Subject
@@ -245,10 +246,10 @@ def paid(
 def test_a_tool_that_asks_while_it_runs_asks_about_each_change(
     keys: dict[str, Any], finds: int
 ) -> None:
-    found = paid(**keys).found(changes_asked_about, BUYS)
+    found = paid(**keys).found(tools_ask_each_time, BUYS)
     assert len(found) == finds
-    assert all("and the user has agreed to {" in each for each in found)
-    assert paid().found(changes_asked_about, Subject(mutating={"other"})) == []
+    assert all("ends without a question, and the user has agreed to {" in each for each in found)
+    assert paid().found(tools_ask_each_time, Subject(mutating={"other"})) == []
 
 
 @pytest.mark.parametrize(

@@ -796,7 +796,8 @@ def test_what_a_service_has_sent_for_another_call_is_no_result(run: Recording, f
 def test_what_a_service_has_sent_is_no_other_result_after_a_failure_either() -> None:
     run = served("snow", "rain", first="snow", second="rain").failed().ended(Outcome.FAILED)
     calls = AssistantMessage("", tuple(ToolCall(one, "look", each) for one, each in CALLS_BOTH))
-    history = [GO, calls, returned("a", "rain"), returned("b", "rain"), UserMessage("And?")]
+    results = [returned("a", "rain"), returned("b", "rain")]
+    history: list[Message] = [GO, calls, *results, UserMessage("And?")]
     (found,) = run.prompt("And?").request(history).found(results_not_crossed)
     assert "request 3 answers call 'a' with what a service has sent for call 'b'" in found
 
