@@ -37,8 +37,8 @@ DONE, FAILED = re.compile(r"(?i)(done|ready|finished|completed?|succe\w+)$"), "f
 PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_cursor")
 _AS_GOOD = frozenset({404, 409, 410})
 _COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
-_AGAIN = re.compile(r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated")
-_EARLIER = re.compile(r"(?i)\b(already|before|earlier|twice|duplicate|just now)\b").search
+_AGAIN = re.compile(r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated|(?<=[.;] )if [^.;]*")
+_EARLIER = re.compile(r"(?i)\b(already|before|earlier|twice|duplicate|just now|(?<!at )once)\b").search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`

@@ -25,6 +25,8 @@ def asked() -> Recording:
         ({"program": True}, 1),
         ({"then": "Error: it was paid before."}, 1),
         ({"then": "Nothing to do: paid just now."}, 1),
+        ({"then": "Not paid again: it was paid once."}, 1),
+        ({"then": "It is paid at once."}, 0),
         ({"then": "Error: it takes a day"}, 0),
         ({"sent": True}, 0),
         ({"calls": 1}, 0),
@@ -128,6 +130,8 @@ def test_two_runs_of_a_tool_are_two_changes(
     [
         ("Error: full", "It was paid before, and is not paid again.", 1),
         (None, "It was paid before, and is not paid twice.", 1),
+        ("Error: full", "It was paid before. If it is unknown, ask.", 1),
+        ("Error: full", "It was paid before, if it is known.", 0),
         ("Error: full", "It has failed before.", 0),
         ("Error: full", "It may have been paid before.", 0),
         ("paid 1", "It was paid before.", 0),
