@@ -357,10 +357,8 @@ def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[Si
         hint = "see them with: simloop invariants"
         yield ScenarioError(wrong, path=path, key="expect.violates", hint=hint)
         return
-    found = [
-        f"invariant {each.name}: {escape(each.text)} (entry {each.seq})"
-        for each in verdict.violations
-    ]
+    those = verdict.violations
+    found = [f"invariant {each.name}: {escape(each.text)} (entry {each.seq})" for each in those]
     has = {each.name for each in judging.violations}
     for name in (name for name in expected if name not in has):
         why = judging.unjudged.get(name)

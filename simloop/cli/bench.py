@@ -141,9 +141,8 @@ def _hook(row: HookRow, against: str) -> Iterator[str]:
     for name, figure, detail in figures:
         yield f"  {name:17}  {figure:>{width}}  {detail}".rstrip()
     if row.growth is not None:
-        slower = "slower" if row.growth.low > 0 else "faster"
-        verdict = "no difference is seen" if row.growth.has_zero else slower
-        yield f"  against {against}: {verdict}"
+        differs = "slower" if row.growth.low > 0 else "faster"
+        yield f"  against {against}: {'no difference is seen' if row.growth.has_zero else differs}"
         if row.against is not None:
             yield f"    {rounded_duration(row.against.median)}, {_between(row.against)}"
         low, high = _ratio(row.growth.low, 3), _ratio(row.growth.high, 3)

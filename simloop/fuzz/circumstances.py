@@ -207,10 +207,8 @@ def _broken(fault: faults.ReplyFault, say: str = "Some words", *, is_last: bool 
         if not (whole.say or whole.call):
             whole = Reply(say="Some words")
         is_at_end = is_last or (say and "stall" in fault.keys)  # so one of the texts is the answer
-        draft.insert(
-            draft.answer_at if is_at_end else place,
-            whole.model_copy(update={"finish": None, **update}),
-        )
+        at = draft.answer_at if is_at_end else place
+        draft.insert(at, whole.model_copy(update={"finish": None, **update}))
 
     return act
 
@@ -462,7 +460,7 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
         yield Circumstance("each call of the course twice, and again", _twice_and_again)
         yield Circumstance("two things in each call of the course", partial(_twice, _changed_texts))
         yield Circumstance("each call of the course, then for another thing", _one_by_one)
-        for place, words in (-1, "last"), (-2, "last but one"):
+        for place, words in (-1, "last"), (-2, "last but one"), (0, "first"):
             both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)
             what = f"each call of the course, also with another {words} argument at once"
             more.append(Circumstance(what, both))
@@ -730,9 +728,6 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             yield Circumstance(f"{name} {words}, is late, and all is done again", again)
     if base.services:
         yield Circumstance("all is done again, with services", _all_again)
-        for place, words in (-1, ""), (0, ", by its first words"):
-            twice = partial(_twice, partial(_changed_one, place=place))
-            yield Circumstance(f"two changes of one thing in each reply{words}", twice)
     wait = _OF_SERVICES["asks for a wait"][1]
     asks = faults.SiteFault("service asks for a wait", faults.Stage.INSTEAD, wait)
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():

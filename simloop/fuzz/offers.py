@@ -238,10 +238,8 @@ def _offer(
     for entry in record if scripted else ():
         if type(entry) is entries.ToolCall:
             given.setdefault(entry.name, json_value(entry.arguments))
-    tools = {
-        name: Arguments(each, known, forms.get(name, 0), given.get(name))
-        for name, each in schemas.items()
-    }
+    terms = {name: (known, forms.get(name, 0), given.get(name)) for name in schemas}
+    tools = {name: Arguments(each, *terms[name]) for name, each in schemas.items()}
     answers = tuple(_answers(record, known, scripted=scripted))
     read = [each.ends for each in record if type(each) is entries.Input]
     typed = base.input if read else None

@@ -28,10 +28,8 @@ from simloop.world.user_functions import describe, framework_around, is_of_the_p
 from simloop.world.world import World
 
 _TURNS = 100  # that a thread may take to end
-_NAMES = {
-    kind: (NAME[kind], "part") if each.trigger == PART else (NAME[kind],)
-    for kind, each in KINDS.items()
-}
+_PARTS = {kind: ("part",) if each.trigger == PART else () for kind, each in KINDS.items()}
+_NAMES = {kind: (NAME[kind], *parts) for kind, parts in _PARTS.items()}
 """The names by which a trigger may await an entry, by its kind."""
 
 UNSEEN = "a task or a callback of the agent, and no code looked at it"

@@ -40,7 +40,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 # these, on 90,000 with >- at the end of a line and on 130,000 with backquotes and with a ? after a
 # word. Inside a word, such as `pi@0.87.1`, an @ is an ordinary character.
 _READ_APART = re.compile(
-    r"[^\n\x20-\x7e]|[\\%&*!|]|>(?!-$)|(?<!\w)@|(?<!\w)\?(?!$)|^(---|\.\.\.)", re.MULTILINE
+    r"(?m)[^\n\x20-\x7e]|[\\%&*!|]|>(?!-$)|(?<!\w)@|(?<!\w)\?(?!$)|^(---|\.\.\.)"
 )
 _C_LOADER = getattr(yaml, "CSafeLoader", None)
 _BARE_KEY = re.compile(r"[\w-]{1,40}")

@@ -55,9 +55,8 @@ TraceLine = Header | AnyEntry | TextDeltas | ReasoningDeltas | Footer
 _L = TypeVar("_L")
 
 _FOLDED: Mapping[type, type[Pieces]] = {
-    entries.TextDelta: TextDeltas,
-    entries.ReasoningDelta: ReasoningDeltas,
-}
+    entries.TextDelta: TextDeltas, entries.ReasoningDelta: ReasoningDeltas,
+}  # fmt: skip
 UNFOLDED: Mapping[type, Callable[..., AnyEntry]] = {line: kind for kind, line in _FOLDED.items()}
 
 

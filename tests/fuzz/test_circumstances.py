@@ -395,7 +395,7 @@ def test_each_call_of_the_course_comes_again_for_another_thing() -> None:
 )
 def test_one_thing_is_changed_twice_in_a_reply(given: Any, other: Any) -> None:
     offer = structs.replace(offered(OverHttp, AROUND), course=[Reply(call={"turn": given})])
-    name = "two changes of one thing in each reply"
+    name = "each call of the course, also with another last argument at once"
     (twice,) = (each for each in of(OverHttp, AROUND, offer) if each.name == name)
     calls = calls_of(world(twice, AROUND, offer).model[0].call)
     assert [json_value(text) for _, text in calls] == [given, other]
@@ -404,7 +404,7 @@ def test_one_thing_is_changed_twice_in_a_reply(given: Any, other: Any) -> None:
 def test_one_thing_is_changed_by_its_first_words_too() -> None:
     given = {"guest": "Bo", "lesson": "G1"}
     offer = structs.replace(offered(OverHttp, AROUND), course=[Reply(call={"join": given})])
-    name = "two changes of one thing in each reply, by its first words"
+    name = "each call of the course, also with another first argument at once"
     (twice,) = (each for each in of(OverHttp, AROUND, offer) if each.name == name)
     calls = calls_of(world(twice, AROUND, offer).model[0].call)
     assert [json_value(text) for _, text in calls] == [given, given | {"guest": "other Bo"}]

@@ -437,21 +437,17 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         reply = None if facts.before is None else facts.replies.get(facts.before.number)
         if reply is None or reply.finish not in WHOLE or not facts.goes_on:
             continue
-        if (
-            not machine
-            and facts.previous is None
-            and (not facts.added or _is_in_system_prompt(reply, facts))
-        ):
+        is_broken_off = not machine and facts.previous is None
+        if is_broken_off and (not facts.added or _is_in_system_prompt(reply, facts)):
             continue  # the turn was taken back as a whole, and the same prompt came again
         if not machine:
             newly_ran |= subject.results.keys() - facts.ran
         made = [each for one in reply.calls for each in (one.id, (one.name, one.arguments))]
         if newly_ran.isdisjoint(made):
             continue
-        if facts.previous is None and not machine and _is_noted(subject, reply, failed):
+        if is_broken_off and _is_noted(subject, reply, failed):
             continue  # after a stop, say
         # A turn that was broken off may be told by its calls alone.
-        is_broken_off = not machine and facts.previous is None
         if wrong := _unlike(reply, facts.added, may_lack_text=is_broken_off):
             return f"request {entry.number} {wrong}"
 

@@ -38,7 +38,9 @@ PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_c
 _AS_GOOD = frozenset({404, 409, 410})
 _COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
 _AGAIN = re.compile(r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated|(?<=[.;] )if [^.;]*")
-_EARLIER = re.compile(r"(?i)\b(already|before|earlier|twice|duplicate|just now|(?<!at )once)\b").search
+_EARLIER = re.compile(
+    r"(?i)\b(already|before|earlier|twice|duplicate|just now|(?<!at )once)\b"
+).search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`
@@ -311,8 +313,7 @@ def changes_not_denied(subject: Subject) -> Watch:
         elif type(entry) is ToolResult:
             begun.pop(entry.call_id, None)
             knows = tells(entry.text) or PATTERNS["denied"].search(entry.text)
-            is_made = not (entry.is_error or entry.is_open or knows)
-            if is_made and outside.is_change(subject, entry):
+            if not (entry.is_error or entry.is_open or knows) and outside.is_change(subject, entry):
                 made[entry.call_id] = f"its tool has returned {entry.text!r:.60}"
         elif type(entry) in (ServiceRequest, ProgramStarted) and outside.is_change(subject, entry):
             call_id = sent[type(entry), entry.number] = tools.asked_for(subject, entry)
