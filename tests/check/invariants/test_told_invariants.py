@@ -133,6 +133,7 @@ def test_two_runs_of_a_tool_are_two_changes(
         ("Error: full", "It was paid before. If it is unknown, ask.", 1),
         ("Error: full", "It was paid before, if it is known.", 0),
         ("Error: full", "It has failed before.", 0),
+        ("Error: full", f"It was paid before: {'x' * 200_000}", 1),
         ("Error: full", "It may have been paid before.", 0),
         ("paid 1", "It was paid before.", 0),
     ],
