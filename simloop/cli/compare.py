@@ -273,14 +273,12 @@ def reasons(rows: Iterable[Row]) -> list[str]:
 def _count(comparisons: Sequence[Comparison]) -> str:
     """Return `3 scenarios: 8 as expected, 4 differ from their own loop`; no count is zero."""
     words = Counter(row.word for one in comparisons if one.was_read for row in one.rows)
+    marks = (one.mark(row) for one in comparisons if one.was_read for row in one.rows)
     counts = {
-        "not as expected": words["FAILED"] + words["ERROR"],
-        "cannot be expressed": words["cannot"],
-        "differ from their own loop": sum(
-            one.mark(row) == _DIFFERS for one in comparisons if one.was_read for row in one.rows
-        ),
+        "not as expected": words["FAILED"] + words["ERROR"], "cannot be expressed": words["cannot"],
+        "differ from their own loop": sum(mark == _DIFFERS for mark in marks),
         _NOT_RUN: sum(not one.was_read for one in comparisons),
-    }
+    }  # fmt: skip
     others = [f"{count} {what}" for what, count in counts.items() if count]
     return ", ".join((f"{_scenarios(len(comparisons))}: {words['ok']} as expected", *others))
 

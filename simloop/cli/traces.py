@@ -252,8 +252,6 @@ def export(*, source: str, given: RunOptions, **named: str | None) -> None:
 
 
 _EXPORTS: Mapping[str, Callable[[RecordedRun, str], str]] = {
-    "html": page,
-    "otel": lambda run, _: json_text(spans(run.trace), indent=2) + "\n",
-    "atif": lambda run, _: trajectory(run.trace),
-    "vcr": lambda run, _: cassette(run.trace),
-}
+    "html": page, "otel": lambda run, _: json_text(spans(run.trace), indent=2) + "\n",
+    "atif": lambda run, _: trajectory(run.trace), "vcr": lambda run, _: cassette(run.trace),
+}  # fmt: skip

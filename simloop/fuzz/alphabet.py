@@ -104,8 +104,8 @@ CONTENTS: Mapping[str, Callable[[int, CalledTools], Keys]] = {
     "repeated call": lambda _, of: {"call": of.call(3, 0)},
     "thought and text": lambda n, _: {"think": f"Thought {n}.", "say": f"Said {n}."},
     "thought and call": lambda n, of: {"think": f"Thought {n}.", "call": of.call(2, n)},
-    "thought": lambda n, _: {"think": f"Only a thought {n}."},
-    "nothing": lambda *_: {}, "blank": lambda *_: {"say": " "},
+    "thought": lambda n, _: {"think": f"Only a thought {n}."}, "nothing": lambda *_: {},
+    "blank": lambda *_: {"say": " "},
     "long text": lambda n, _: {"say": [f"Long {n}: ", "word " * 150]},
     "huge text": lambda n, _: {"say": [f"many words {n} " * 1_572]},
     "odd text": lambda n, _: {"say": [f"\x1b[31mred {n}\x00", "\U0001f600 [b]x[/b]", "\n\n"]},
@@ -121,13 +121,11 @@ CONTENTS: Mapping[str, Callable[[int, CalledTools], Keys]] = {
     "good and unknown": lambda n, of: {"call": [of.call(0, n), {"nonesuch": {}}, of.call(1, n)]},
     "good and malformed": lambda n, of: {"call": [of.call(0, n), {of.name(2): "{"}]},
     "pieces": lambda n, of: {"call": of.call(0, n), "fragments": 3},
-    "interleaved": lambda n, of: {
-        "call": _several(of, (0, 2), n), "fragments": 2, "interleave": True,
-    },
+    "interleaved":
+        lambda n, of: {"call": _several(of, (0, 2), n), "fragments": 2, "interleave": True},
     "half call": lambda _, of: {"half_call": {of.name(0): '{"pa'}},
-    "text and half call": lambda n, of: {
-        "say": f"Cut {n}.", "half_call": {of.name(2): '{"path": "'},
-    },
+    "text and half call":
+        lambda n, of: {"say": f"Cut {n}.", "half_call": {of.name(2): '{"path": "'}},
     "call and half call": lambda n, of: {"call": of.call(0, n), "half_call": {of.name(2): "{"}},
 }  # fmt: skip
 
@@ -447,9 +445,8 @@ def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
     drawn = _tools(choices, on) if is_of_world else {}
     keys["tools"] = {name: tool for name, tool in drawn.items() if name not in tools.own}
     keys["hook_isolation"] = _bound(keys.get("hooks", ()), keys.get("hook_isolation"))
-    return Scenario(
-        loop=loop, prompt="Do the work.", max_transitions=transitions_of(abilities), **keys
-    )
+    most = transitions_of(abilities)
+    return Scenario(loop=loop, prompt="Do the work.", max_transitions=most, **keys)
 
 
 def _tools(choices: Choices, on: Collection[str]) -> dict[str, ScriptedTool]:

@@ -158,10 +158,7 @@ class Arguments:
                 yield {**plain, "some key": self._value(other, "", 1)}
 
     def _value(self, schema: Any, name: str, depth: int, beside: Collection[Any] = ()) -> Any:
-        """Return the plain value, and for an id or a word another one than those `beside` it.
-
-        A tool may refuse to move something from one place to the same place.
-        """
+        """Return the plain value, but no id or word that is `beside` it, as in a move."""
         schema = self._resolved(schema)
         words = sorted(_get(schema, "enum", list), key=lambda each: each in beside)
         for given in (schema.get("const"), schema.get("default"), *words[:1]):

@@ -448,23 +448,21 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     cut = {"a cut in `call`": {"call": offer.call(0), "finish": "length"}} if offer.first else {}
     for what, keys in {**_BROKEN_OFF, **cut}.items():
         yield Circumstance(f"a further prompt after {what}", _both(_inserted(keys), _further))
-    more = list[Circumstance]()
     if offer.course:
+        two = partial(_twice, _changed_texts)
         for end, reply in ("refusal", Reply(http=Http(status=401))), ("stop", None):
             after = partial(_after_calls, reply)
             yield Circumstance(f"a {end} after the calls", after)
-            two = _both(partial(_twice, _changed_texts), after)
             what = f"two things in each call of the course, and a {end} after"
-            more.append(Circumstance(what, two))
+            yield Circumstance(what, _both(two, after))
         yield Circumstance("each call of the course twice", partial(_twice, str))
         yield Circumstance("each call of the course twice, and again", _twice_and_again)
-        yield Circumstance("two things in each call of the course", partial(_twice, _changed_texts))
+        yield Circumstance("two things in each call of the course", two)
         yield Circumstance("each call of the course, then for another thing", _one_by_one)
         for place, words in (-1, "last"), (-2, "last but one"), (0, "first"):
             both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)
             what = f"each call of the course, also with another {words} argument at once"
-            more.append(Circumstance(what, both))
-        yield from more
+            yield Circumstance(what, both)
     yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
     halt = _both(_in_second(), _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
@@ -800,8 +798,9 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
                 ]
                 act = _both(_alone, _with_programs(name, {name: answers}))
                 yield Circumstance(f"{name} {words}", act)
-                both = _both(partial(_twice, str), _with_programs(name, {name: answers}))
-                yield Circumstance(f"{name} {words}, for two calls", both)
+                if offer.first:
+                    both = _both(partial(_twice, str), _with_programs(name, {name: answers}))
+                    yield Circumstance(f"{name} {words}, for two calls", both)
                 if "takes" in keys:
                     stopped = _both(act, _a_minute_later, _stopped(at="5s"))
                     yield Circumstance(f"{name} {words}, and is stopped", stopped)

@@ -100,9 +100,8 @@ class SearchFinding(Struct, frozen=True):
         scenario, failure = found.scenario, found.failure
         if shrinks:
             scenario, failure = smallest(found, {"loop": loop, "isolate": isolate})
-        changes = [
-            changes_in_words(scenario, base) for base in bases if len(base.model) > 1 or base.models
-        ]
+        varied = (base for base in bases if len(base.model) > 1 or base.models)
+        changes = [changes_in_words(scenario, base) for base in varied]
         text, world = "", min(changes, key=len, default=world_in_words(scenario))
         scenario = scenario.model_copy(update={"about": world})
         with suppress(ScenarioError):  # text with half a surrogate pair

@@ -67,10 +67,9 @@ class Shrunk:
 
 
 def shrink(
-    scenario: Scenario, given: RunOptions | None = None, *,
-    invariants: Sequence[Invariant] | None = None, seconds: float = MAX_SECONDS,
+    scenario: Scenario, given: RunOptions | None = None, *, seconds: float = MAX_SECONDS,
+    invariants: Sequence[Invariant] | None = None, stopped: Callable[[], bool] = lambda: False,
     say: Callable[[ShrinkProgress], None] = lambda _: None,
-    stopped: Callable[[], bool] = lambda: False,
 ) -> Shrunk | None:  # fmt: skip
     """Reduce a failing scenario to a minimal one with the same failure; None if it does not fail.
 

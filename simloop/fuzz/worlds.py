@@ -181,8 +181,7 @@ def _up_to_a_limit(choices: Choices, limits: Limits, weights: Weights) -> Reply:
     else:
         most = limits.max_steps
         reply = alphabet.reply_of(alphabet.Recipe(one_of(choices, _CALLS)), weights.abilities.tools)
-    times = min(most, _LONGEST) - choices.integer(0, 3)
-    return reply.model_copy(update={"times": max(times, 1)})
+    return reply.model_copy(update={"times": max(min(most, _LONGEST) - choices.integer(0, 3), 1)})
 
 
 def _summaries_for(choices: Choices, weights: Weights) -> list[Reply]:

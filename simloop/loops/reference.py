@@ -112,14 +112,11 @@ LEGAL: machine.LegalMap = {
     states.Finished: {},
 }
 # The wait before a retry swallows an abort, and the next call finds it.
+_ABORTED: machine.MapRow = {signals.AbortRequested: frozenset({states.Halting})}
 _LEGAL_WITH_HALTING: machine.LegalMap = {
-    **LEGAL,
-    states.BackingOff: {
-        **LEGAL[states.BackingOff],
-        signals.AbortRequested: frozenset({states.Halting}),
-    },
+    **LEGAL, states.BackingOff: {**LEGAL[states.BackingOff], **_ABORTED},
     states.Halting: machine.row(signals.ModelFailed, states.Finished),
-}
+}  # fmt: skip
 
 # States without data and the effects of every round are built once: they never change.
 _MEASURING, _CALLING, _BACKING_OFF = states.Measuring(), states.CallingModel(), states.BackingOff()

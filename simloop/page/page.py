@@ -54,8 +54,7 @@ def page(recording: RecordedRun, name: str = "") -> str:
     parts = {
         "policy": html.escape(policy), "style": style, "script": script,
         "data": safe_json({**tables(recording), "keys": [each._asdict() for each in KEYS]}),
-        "title": safe_text(header.title or name or "simloop"),
-        "facts": safe_text(", ".join(facts)),
+        "title": safe_text(header.title or name or "simloop"), "facts": safe_text(", ".join(facts)),
         "verb": "The run ends:" if recording.trace.outcomes else "The run",
         "outcome": safe_text(", ".join(filter(None, ending[:2]))),
         "kind": "good" if ending.is_good else "bad",

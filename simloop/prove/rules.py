@@ -282,8 +282,7 @@ def miscounts(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
             moves = zip(falls.items(), before, counts[target], strict=True)
             for (counter, resets), old, new in moves:
                 place = (counter, type(graph.runs[node].state), type(signal), new < old)
-                wrong = new - old > most or (new < old and not resets)
-                if wrong and place not in found:
+                if place not in found and (new - old > most or (new < old and not resets)):
                     found.add(place)  # once, and not once more for each value of the counter
                     where = f"{NAMES[place[1]]} on {NAMES[place[2]]}"
                     goes = f"{'falls' if new < old else 'rises'} from {old} to {new}"

@@ -57,8 +57,7 @@ def own_folder(name: str) -> Iterator[Path]:
 
     It waits a little for a run of another process, which is short.
     """
-    tries = 1 if _PLACE / name in _HELD else _TRIES
-    for number in chain(repeat(1, tries), count(2)):
+    for number in chain(repeat(1, 1 if _PLACE / name in _HELD else _TRIES), count(2)):
         path = _PLACE / (name if number == 1 else f"{name}-{number}")
         with _lock_of(path) as is_ours:
             if not is_ours:

@@ -270,10 +270,8 @@ def _identified(spans: Sequence[OtelSpan], key: str) -> Iterator[dict[str, Any]]
             **({"parentSpanId": ids[0]} if number else {}), "name": span.name, "kind": span.kind,
             "startTimeUnixNano": str(span.start_ns), "endTimeUnixNano": str(span.end_ns),
             "attributes": _attributes(span.attributes),
-            "events": [
-                {"name": name, "timeUnixNano": str(at_ns), "attributes": _attributes(given)}
-                for name, at_ns, given in span.events
-            ],
+            "events": [{"name": name, "timeUnixNano": str(at_ns), "attributes": _attributes(given)}
+                       for name, at_ns, given in span.events],
             "status": {"code": _ERROR, "message": span.error} if failed else {},
         }  # fmt: skip
 

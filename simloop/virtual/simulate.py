@@ -122,9 +122,8 @@ def _untraced() -> Iterator[None]:
 
 
 def run_virtual(
-    main: Coroutine[Any, Any, T], *, shuffle_seed: int | None = None,
+    main: Coroutine[Any, Any, T], *, shuffle_seed: int | None = None, seeds: Seeds | None = None,
     max_virtual_ns: int = MAX_VIRTUAL_NS, max_callbacks: int | None = None,
-    seeds: Seeds | None = None,
 ) -> T:  # fmt: skip
     """Run `main` on a loop that is kept for this thread; with `seeds`, the run is sealed."""
     __tracebackhide__ = True

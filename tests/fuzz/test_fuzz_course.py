@@ -243,6 +243,15 @@ def test_the_course_of_a_scenario_without_replies_is_found() -> None:
     assert [each.call for each in worlds[0].model[:-1]] == FOUND
 
 
+@pytest.mark.parametrize(("agent", "calls"), [(OverHttp, True), (without_tools, False)])
+def test_a_script_that_only_answers_is_no_course_of_an_agent_with_tools(
+    agent: Any, calls: bool
+) -> None:
+    (base,) = course(agent, OTHER).scripted
+    assert any(each.call for each in base.model) is calls
+    assert (base.model[-1].say == "No.") is not calls
+
+
 def test_what_a_scenario_declares_holds_for_its_worlds() -> None:
     declared = Scenario(prompt="Buy.", declares={"limits": {"max_steps": 3}}, model=BUYS)
     found = course(OverHttp, OTHER, declared)

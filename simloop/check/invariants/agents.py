@@ -35,7 +35,6 @@ RATE_LIMIT = 429
 AT_ONCE = 3  # retries in a row without a wait
 _USUAL = ExponentialBackoff()  # knows the failures that the words beside a status make hopeless
 _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
-_UNUSUAL = 520
 OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an object
 _SPENDING = (
     entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended,
@@ -169,8 +168,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         spans = [_waits(policy, *each, by_sdk=by_sdk) for each in product(counts, faults, clocks)]
         # An empty reply is no failed call.
         asked = reply.fault.header("retry-after") or "now" if reply.fault else "0" * by_sdk
-        at_once = asked == "0" or asked.startswith("-")
-        spans += [(0, 0)] if at_once else []
+        spans += [(0, 0)] if asked == "0" or asked.startswith("-") else []
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
             failed = f"request {reply.number} failed, as failure {in_run} of the run"
@@ -498,7 +496,8 @@ def _is_rate_taken_for_length(reply: ReceivedReply, message: str) -> bool:
     """Return whether a run fails over a limit of the rate as if the conversation were too long."""
     if (fault := reply.fault) is None or fault.status != RATE_LIMIT:
         return False
-    return "too long" in message.replace(fault.message, "")
+    said = message.replace(fault.message, "")
+    return "too long" in said and not re.search("(?i)wait|pause|retry", said)
 
 
 def _can_be_retried(
@@ -517,7 +516,7 @@ def _can_be_retried(
         may_pass = _USUAL.retryable(_USUAL.classify(fault)) and not _PASSING.isdisjoint(words)
         return limits.max_error_count < inf and may_pass
     # The words of a hopeless status do not matter; one that no provider documents may be unknown.
-    known = fault.status not in _HOPELESS | {_UNUSUAL}
+    known = fault.status not in {*_HOPELESS, 520}
     return known and policy.retryable(policy.classify(fault))
 
 

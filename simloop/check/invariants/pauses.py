@@ -19,7 +19,6 @@ from simloop.trace import entries
 from simloop.world.tools import canonical_json
 
 _ENDS = (entries.Prompt, entries.Restarted)  # which end a pause
-_Made = ToolCall | entries.ToolStarted
 _Work = tuple[str, bytes]  # the name of a tool, and its arguments in one spelling
 _GIVING_UP = ("cancel", "abort", "stop", "skip", "quit", "undo", "discard")
 """The words of a question that asks whether to change nothing."""
@@ -149,7 +148,7 @@ def changes_asked_about(subject: Subject) -> Watch:
                     return f"{described(entry)} runs, and the user has agreed to {said!r:.120}"
 
 
-def _is_as_large(call: _Made, other: _Made, *, least: int = 0) -> bool:
+def _is_as_large(call: Any, other: Any, *, least: int = 0) -> bool:
     mine, its = json_value(call.arguments), json_value(other.arguments)
     both = [(mine.get(key), value) for key, value in its.items()]
     numbers = [pair for pair in both if {*map(type, pair)} <= {int, float}]

@@ -41,7 +41,6 @@ _AGAIN = re.compile(r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated|(?<=[.;] )if
 _EARLIER = re.compile(
     r"(?i)\b(already|before|earlier|twice|duplicate|just now|(?<!at )once)\b"
 ).search
-_DIGIT = re.compile(r"\d").search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`
@@ -287,7 +286,7 @@ def _own_words(result: ToolMessage, call: ToolCall, body: str = "") -> str:
     text = result.text
     for each in filter(str.strip, (body, *tools.values_of(call))):
         text = text.replace(each, "")
-    return re.sub(r"\w+", lambda word: word[0] * (_DIGIT(word[0]) is None), text)
+    return re.sub(r"\w+", lambda word: word[0] * (not any(map(str.isdigit, word[0]))), text)
 
 
 @invariant("The model is not told that nothing was done where something was, or may have been.",

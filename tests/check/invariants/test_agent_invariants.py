@@ -752,6 +752,7 @@ def test_a_reply_that_is_asked_for_again_may_count_as_an_error(
         (429, "too many tokens", "This is too long for the model.", 1),
         (429, "too many tokens", "The model is busy.", 0),
         (429, "it is too long for a minute", "Error 429: it is too long for a minute", 0),
+        (429, "slow down", "A wait of an hour is too long.", 0),
         (400, "too many tokens", "This is too long for the model.", 0),
     ],
 )
