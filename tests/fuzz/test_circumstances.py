@@ -354,6 +354,11 @@ def test_a_tool_that_a_stop_leaves_has_time_to_end_before_the_next_prompt() -> N
     (then,) = made.then
     assert isinstance(then, Then)
     assert then.after > Then(say="", after="9s").after == made.tools["find"].takes
+    assert not any(len(calls_of(each.call)) > 1 for each in made.model)
+    offer = structs.replace(offer, ran=frozenset({"find", "cancel"}))
+    (stopped,) = [each for each in of(Asks, GO, offer) if each.name == "find is stopped"]
+    both = [[name for name, _ in calls_of(each.call)] for each in world(stopped, GO, offer).model]
+    assert ["cancel", "find"] in both, "the other one has ended before the stop"
 
 
 def test_the_first_of_two_calls_is_answered_late_and_otherwise_than_the_second() -> None:
@@ -406,8 +411,10 @@ def test_one_thing_is_changed_by_its_first_words_too() -> None:
     offer = structs.replace(offered(OverHttp, AROUND), course=[Reply(call={"join": given})])
     name = "each call of the course, also with another first argument at once"
     (twice,) = (each for each in of(OverHttp, AROUND, offer) if each.name == name)
-    calls = calls_of(world(twice, AROUND, offer).model[0].call)
+    made = world(twice, AROUND, offer)
+    calls = calls_of(made.model[0].call)
     assert [json_value(text) for _, text in calls] == [given, given | {"guest": "other Bo"}]
+    assert Then(say="Do it again.", after="5m") in made.then
 
 
 def test_a_route_fails_where_each_call_is_alone_and_all_is_done_again() -> None:

@@ -245,11 +245,17 @@ def test_the_course_of_a_scenario_without_replies_is_found() -> None:
 
 @pytest.mark.parametrize(("agent", "calls"), [(OverHttp, True), (without_tools, False)])
 def test_a_script_that_only_answers_is_no_course_of_an_agent_with_tools(
-    agent: Any, calls: bool
+    agent: Any,
+    calls: bool,  # noqa: FBT001
 ) -> None:
     (base,) = course(agent, OTHER).scripted
     assert any(each.call for each in base.model) is calls
     assert (base.model[-1].say == "No.") is not calls
+    twice = OTHER.model_copy(update={"model": [Reply(say="Hm."), *OTHER.model]})
+    critic: Any = {"when": {"system": "Judge."}, "replies": [{"say": "Good."}]}
+    for script in twice, Scenario(prompt="Go.", model=OTHER.model, models={"critic": critic}):
+        (base,) = course(agent, script).scripted
+        assert base.model == script.model
 
 
 def test_what_a_scenario_declares_holds_for_its_worlds() -> None:

@@ -148,6 +148,15 @@ def stopped_amid(
     return run.prompt().after(next_s).prompt()
 
 
+def test_a_thread_of_an_earlier_run_waits_for_no_later_program() -> None:
+    run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("serve",)).finish()
+    run.add(entries.LeftBehind, "thread", "serve", "bot.py:9").ended().prompt().request([GO])
+    run.replied("", "b").add(entries.ProgramStarted, 2, ("pytest", "-q")).stop()
+    run.add(entries.LeftBehind, "program", "pytest", "bot.py:9 in look").ended()
+    (found,) = run.found(slow_programs_ended)
+    assert "pytest -q goes on at the end of the run, and the user has stopped it" in found
+
+
 def probed(text: str = "exit status 3", *, again: bool) -> Recording:
     """Two equal calls; the program of the first one fails."""
     run = sent(printed("", 3), "exit status 3").replied("", "b")

@@ -802,6 +802,21 @@ def test_what_a_service_has_sent_is_no_other_result_after_a_failure_either() -> 
     assert "request 3 answers call 'a' with what a service has sent for call 'b'" in found
 
 
+@pytest.mark.parametrize(("text", "finds"), [("fog, rain", 0), ("rain", 0), ("hail", 1)])
+def test_what_a_service_has_sent_before_may_be_told_again(text: str, finds: int) -> None:
+    run = served("rain", "snow", first="rain", second="snow")
+    given = '{"at": "Rome"}', '{"at": "Bern"}'
+    run.call("c", given[0]).call("d", given[1]).finish()
+    for number, (place, body) in enumerate((("Rome", "fog!"), ("Bern", "hail")), 3):
+        run.add(entries.ServiceRequest, number, OTHER, "GET", f"/days?at={place}")
+        run.add(entries.ServiceReply, number, 200, body)
+    calls = AssistantMessage("", tuple(ToolCall(one, "look", each) for one, each in CALLS_BOTH))
+    more = AssistantMessage("", tuple(map(ToolCall, "cd", ("look", "look"), given)))
+    history: list[Message] = [GO, calls, returned("a", "rain"), returned("b", "snow"), more]
+    run.request([*history, returned("c", text), returned("d", "hail")])
+    assert len(run.found(results_not_crossed)) == finds
+
+
 @pytest.mark.parametrize(
     ("tries_s", "ids", "finds"),
     [
