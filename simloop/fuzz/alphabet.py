@@ -157,9 +157,8 @@ GROUPS: Mapping[str, Sequence[int]] = {
 }
 """The places of contents that have something in common."""
 _NOTHING = CONTENT_NAMES.index("nothing")
-ENDS_WITH_BODY = tuple(
-    tuple(END_NAMES.index(f"http {status}") for status in body.statuses) for body in BODIES
-)
+_END = {name: place for place, name in enumerate(END_NAMES)}
+ENDS_WITH_BODY = tuple(tuple(_END[f"http {each}"] for each in body.statuses) for body in BODIES)
 
 
 class Recipe(NamedTuple):

@@ -69,11 +69,11 @@ def _a(kind: str, **values: object) -> _Step:
     )
 
 
-_BROKEN_HOOKS = frozenset({"failed", "timed-out"})
 _STEPS: Mapping[str, _Step] = {
     **{name: _a(**given) for name, given in _DATA["steps"].items()},
     "end of a reply": lambda e: type(e) in (entries.Finish, entries.Error, entries.StreamCut),
-    "hook fails or hangs": lambda e: type(e) is entries.Hook and e.result in _BROKEN_HOOKS,
+    "hook fails or hangs":
+        lambda e: type(e) is entries.Hook and e.result in ("failed", "timed-out"),
     "late reply": lambda e: e.error_class is ErrorClass.TIMEOUT and e.fault is not None,
     "late tool": lambda e: type(e) is entries.ToolResult and e.is_error and "timed out" in e.text,
     "several steps": lambda e: e.steps > 1,

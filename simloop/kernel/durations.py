@@ -96,7 +96,6 @@ class Lasting(Ge):
 def _schema(read: Callable[[Any], Any]) -> Any:
     from pydantic_core import core_schema  # noqa: PLC0415 - the kernel works without pydantic
 
-    as_text = core_schema.plain_serializer_function_ser_schema(
-        Milliseconds.as_written, when_used="json"
-    )
+    serialized = core_schema.plain_serializer_function_ser_schema
+    as_text = serialized(Milliseconds.as_written, when_used="json")
     return core_schema.no_info_plain_validator_function(read, serialization=as_text)

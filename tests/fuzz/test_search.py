@@ -1,4 +1,6 @@
+import itertools
 import subprocess
+import tempfile
 from typing import Any, ClassVar
 
 import pytest
@@ -6,7 +8,7 @@ import searching
 from offering import native
 from oracle.machines import limits_enforced
 
-from simloop import Program, Reply, Route, Scenario, ScenarioError, UserMessage, World
+from simloop import Program, Reply, Route, Scenario, ScenarioError, UserMessage, World, note
 from simloop.check.invariants.agents import agent_respects_its_limits
 from simloop.check.trial import Failure
 from simloop.fuzz.search import FoundFailures, Group, Search, _is_shown
@@ -296,6 +298,20 @@ def test_what_a_further_prompt_takes_back_is_found_without_it() -> None:
     (found,) = Search("searching:lends", scenarios=[course]).run(runs=1)
     assert (found.name, found.reproduced) == ("ReplayDiverged", True)
     assert found.scenario.then == []
+
+
+@pytest.mark.parametrize(("folder", "finds"), [(tempfile.gettempdir(), 0), ("/home", 1)])
+def test_a_temporary_name_in_a_trace_may_be_taken_by_a_run_at_the_same_time(
+    folder: str, finds: int
+) -> None:
+    numbers = itertools.count()
+
+    async def agent(prompt: str, world: World) -> str:
+        note(f"{folder}/{next(numbers)}")
+        return (await world.model.reply([UserMessage(f"{folder}/{prompt}")])).message.text
+
+    found = [each.name for each in Search(agent, scenarios=[Scenario(prompt="Go.")]).run(runs=20)]
+    assert found.count("ReplayDiverged") == finds
 
 
 DIFFERS = "two runs differ\nthe first difference is in entry 2, {}:\n  - first run   {}\n{}"
