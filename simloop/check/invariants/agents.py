@@ -337,8 +337,8 @@ class _Spent:
     def may_be_at_limit(self) -> bool:
         """Return whether a limit is reached, if each failure counts, or one of its own."""
         errors, steps = self.limits.max_error_count, self.limits.max_steps
-        summaries = (each for each in self.facts.replies.values() if each.purpose != "main")
-        failed = self.errors + self.unsure + self.aside + sum(map(is_useless, summaries))
+        summaries = sum(each.purpose != "main" for each in self.facts.replies.values())
+        failed = self.errors + self.unsure + self.aside + summaries
         may_have_failed = failed >= (1 if errors == inf else errors)
         tries = self.steps + self.aside + self.errors  # each may count as a step
         return may_have_failed or tries >= (1 if steps == inf else steps)

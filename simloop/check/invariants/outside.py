@@ -446,7 +446,7 @@ def slow_programs_ended(subject: Subject) -> Watch:
 
 @invariant("A tool of an agent, its programs and its requests take no longer than the timeout that "
            "the agent declares, and a tool may take that long.", "BUGS.md B3, D8", sees=[Prompt,
-           ToolStarted, ToolResult, *WORK, MainRequest, Ended], needs=[Need.AGENT,
+           ToolStarted, ToolResult, *WORK, Request, Ended], needs=[Need.AGENT,
            Need.TOOL_TIMEOUT], begins=[ToolStarted, ProgramStarted, ServiceRequest])  # fmt: skip
 def tools_broken_off_in_time(subject: Subject) -> Watch:
     """The call is answered by then, even where the tool goes on; it may take a moment to end.
@@ -475,8 +475,8 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
             due = [entry.call_id]
         elif kind is ProgramEnded:
             due = [entry.program]
-        elif kind is Request:
-            due = [*subject.results]
+        elif kind is Request:  # one for a summary has all that was before
+            due = [*(subject.results if entry.purpose == "main" else running)]
         elif kind is Ended:
             due = [*running]
         else:

@@ -684,6 +684,16 @@ def test_a_retry_after_of_no_time_may_be_obeyed() -> None:
         assert len(run.found(agent_backoff_matches_policy, declaring())) == finds
 
 
+@pytest.mark.parametrize(("summaries", "finds"), [(2, 1), (3, 0)])
+def test_summaries_of_no_use_may_use_up_the_errors(summaries: int, finds: int) -> None:
+    run = asked().replied("", "a").started("a").result("a")
+    for _ in range(summaries):
+        run.request([GO], purpose="summary").text("In").finish(FinishReason.LENGTH)
+    limits = DeclaredLimits(max_steps=9, max_error_count=3)
+    found = run.ended(FAILED).found(agent_uses_its_limits, Subject(limits=limits))
+    assert len(found) == finds
+
+
 @pytest.mark.parametrize(("status", "finds"), [(520, 0), (502, 1)])
 def test_a_status_that_no_provider_documents_may_end_a_run(status: int, finds: int) -> None:
     run = asked().failed(status).ended(FAILED)

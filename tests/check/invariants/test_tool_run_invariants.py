@@ -443,6 +443,8 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
      BOUND, "takes 40.000s"),
     (tools_broken_off_in_time, asked("a").started("a").after(45).result("a"), in_module("async"),
      "takes 45.000s"),
+    (tools_broken_off_in_time, asked("a").started("a").after(40).request([GO], purpose="summary"),
+     BOUND, "takes 40.000s"),
     (tools_broken_off_in_time, broken_off(12), BOUND,
      "with {} is broken off after 12.000s and not 20.000s: 'Error: it took too long'"),
     (tools_broken_off_in_time, broken_off(12, "Error: no result in 20 s"), BOUND, "after 12.000s"),
@@ -529,6 +531,9 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (tools_broken_off_in_time,
      asked("a", "b").started("a").after(20).started("b").after(20)
      .request([GO, said("", "a", "b"), returned("a", "Late."), returned("b", "Late.")]), BOUND),
+    (tools_broken_off_in_time,
+     asked("a").started("a").after(20).request([GO], purpose="summary").after(40)
+     .request([GO, said("", "a"), returned("a", "Late.")]), BOUND),
     (results_not_crossed, both("rain", "rain").request(CROSSED), Subject()),
     (results_not_crossed,
      both("ok").request([*CROSSED[:2], returned("a", "ok"), returned("b", "ok")]), Subject()),
