@@ -31,7 +31,7 @@ _PLACES = 5  # the places in a short course at which circumstances come together
 
 class _Base:
     def __init__(self, scenario: Scenario, given: RunOptions, abilities: Abilities) -> None:
-        if len(scenario.model) == 1 and not scenario.models and not scenario.model[0].call:
+        if len(scenario.model) == 1 and not scenario.model[0].call:
             alone = scenario.model_copy(update={"model": []})  # an agent with tools does more
             scenario = (
                 alone if any(each.call for each in offer_of(alone, given).course) else scenario
