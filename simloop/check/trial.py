@@ -40,6 +40,7 @@ from simloop.runs.run import Simulation
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
+from simloop.trace.codec import comparable
 from simloop.trace.diff import first_difference
 from simloop.trace.entries import AnyEntry, Compaction, Request
 from simloop.trace.looptrace import LoopTrace
@@ -62,7 +63,6 @@ SPLIT = frozenset({
 _WHY = re.compile(r"(?:request \d+ |.* status \d+: (?:m\S*: )?)?(\w+Error|`?\w+`?( [a-z]+){0,2})")
 _NUMBER = re.compile(r"\d+")
 _TAIL = 60  # the number of entries at the end of a runaway run that are inspected: a few rounds
-_ENCODER = msgspec.json.Encoder()
 
 
 def cause_of(text: str) -> str:
@@ -464,7 +464,7 @@ def _apart(plan: Plan, seed: int) -> Iterator[str]:
 
 def _lines(trace: LoopTrace) -> bytes:
     """Return the lines of the file without the digest, which would take longer than comparing."""
-    return _ENCODER.encode_lines([trace.header, *trace.entries, trace.footer])
+    return comparable((trace.header, *trace.entries, trace.footer))
 
 
 def _whole(verdict: Verdict) -> LoopTrace:

@@ -6,7 +6,6 @@ that keeps state between runs behaves there as in a test, which has made no run 
 """
 
 import contextlib
-import hashlib
 import json
 import multiprocessing
 import os
@@ -21,7 +20,6 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-import msgspec
 from pydantic import ValidationError
 
 from simloop.check.invariants.judge import add_invariants, added_names
@@ -32,6 +30,7 @@ from simloop.runs.folders import begin_in_own_folder
 from simloop.runs.isolation import isolated
 from simloop.runs.plan import Plan, content_of
 from simloop.scenario.schema import Scenario
+from simloop.trace.codec import comparable, digest
 from simloop.trace.entries import AnyEntry
 from simloop.virtual.border.seal import kept_border
 
@@ -40,7 +39,7 @@ _LOOK_S = 1.0
 
 def digest_of(record: Iterable[AnyEntry]) -> str:
     """Return a digest of the entries of a run."""
-    return hashlib.blake2b(msgspec.json.encode(list(record)), digest_size=16).hexdigest()
+    return digest(comparable(record))
 
 
 def failure_alone(scenario: Scenario, name: str, **asked: bool) -> Failure | None:

@@ -300,15 +300,22 @@ def test_what_a_further_prompt_takes_back_is_found_without_it() -> None:
     assert found.scenario.then == []
 
 
-@pytest.mark.parametrize(("folder", "finds"), [(tempfile.gettempdir(), 0), ("/home", 1)])
+TEMPORARY = tempfile.gettempdir()
+
+
+@pytest.mark.parametrize(
+    ("name", "finds"),
+    [(f"{TEMPORARY}/{{}}/a", 0), ("/home/{}", 1), (f"{TEMPORARY}/a/{{}}", 1)],
+)
 def test_a_temporary_name_in_a_trace_may_be_taken_by_a_run_at_the_same_time(
-    folder: str, finds: int
+    name: str, finds: int
 ) -> None:
     numbers = itertools.count()
 
     async def agent(prompt: str, world: World) -> str:
-        note(f"{folder}/{next(numbers)}")
-        return (await world.model.reply([UserMessage(f"{folder}/{prompt}")])).message.text
+        name_now = name.format(next(numbers))
+        note(name_now)
+        return (await world.model.reply([UserMessage(f"{prompt} {name_now}")])).message.text
 
     found = [each.name for each in Search(agent, scenarios=[Scenario(prompt="Go.")]).run(runs=20)]
     assert found.count("ReplayDiverged") == finds

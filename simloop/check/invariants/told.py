@@ -298,8 +298,10 @@ def changes_not_denied(subject: Subject) -> Watch:
 
     The model would make the change again. Who does not know says that it may have been made. A
     program that a signal ends may have changed something, and so may a tool that was broken off.
+    One in a thread goes on, and may make the change after that.
     """
     begun = dict[str, str]()  # the tools that have not ended
+    late = dict[str, str]()  # what denies those that may go on
     made, sent = dict[str, str](), dict[object, str]()  # by call, what has changed something
     bodies = dict[str, str]()  # the answers to changes
     hidden = set[str]()  # the calls that fail after a change
@@ -310,16 +312,19 @@ def changes_not_denied(subject: Subject) -> Watch:
         if type(entry) is ToolStarted:
             is_ours = outside.is_change(subject, entry)
             begun |= {entry.call_id: f"{tools.described(entry)} has not ended"} if is_ours else {}
+            late.pop(entry.call_id, None)
         elif type(entry) is ToolResult:
             begun.pop(entry.call_id, None)
             knows = tells(entry.text) or PATTERNS["denied"].search(entry.text)
             if not (entry.is_error or entry.is_open or knows) and outside.is_change(subject, entry):
                 made[entry.call_id] = f"its tool has returned {entry.text!r:.60}"
+                if denied := late.get(entry.call_id):
+                    return f"{denied}, and after that {made[entry.call_id]}"
         elif type(entry) in (ServiceRequest, ProgramStarted) and outside.is_change(subject, entry):
             call_id = sent[type(entry), entry.number] = tools.asked_for(subject, entry)
             made.setdefault(call_id, f"{tools.described(entry)} was made")
-            if getattr(entry, "method", "PUT") not in IDEMPOTENT and not entry.once:
-                twice.add(call_id)
+            is_new = getattr(entry, "method", "PUT") not in IDEMPOTENT and not entry.once
+            twice |= {call_id} if is_new else set()
         elif type(entry) is ServiceRequest:  # who reads afterwards knows
             made.pop(tools.asked_for(subject, entry), None)
         elif type(entry) is ProgramEnded and entry.exit > 0:
@@ -341,13 +346,15 @@ def changes_not_denied(subject: Subject) -> Watch:
                 is_denied = denies or is_again or (hides and call_id in hidden)
                 is_undone = denies or "cancel" in message.text or "roll" in message.text
                 is_open = call_id in begun and asks_again and not is_undone
+                denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
                 if (call_id in made and is_denied) or is_open:
-                    denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"
                     return f"{denied}, and {(begun | made)[call_id]}"
+                is_flat, *_ = max(map(_denials, message.text.split(". ")))  # any of the sentences
+                late |= {call_id: denied} if is_flat else {}
             made, sent, bodies, hidden, twice, begun = {}, {}, {}, set(), set(), {}
 
 
-def _denials(text: str, body: str) -> tuple[bool, bool, bool]:
+def _denials(text: str, body: str = "") -> tuple[bool, bool, bool]:
     """Return whether a result denies a change, asks for it again, and hides the answer to it."""
     if tells(text, "doubts"):
         return False, False, False

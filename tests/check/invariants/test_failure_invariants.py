@@ -1252,3 +1252,23 @@ def test_a_run_that_fails_needs_no_answer_and_the_next_one_tells_nothing_of_it()
         run.ended(outcome, text="Done.").prompt("And?").request([UserMessage("And?")])
         run.replied("Yes.").ended(text="Yes.")
         assert len(run.found(failed_changes_told_to_the_user, subject)) == finds
+
+
+@pytest.mark.parametrize(
+    ("told", "returns", "finds"),
+    [
+        ("It timed out. It was called off, and nothing was paid. Look at it.", "paid 17", 1),
+        ("It timed out. It was called off, and nothing was paid. Look at it.", "Not paid.", 0),
+        ("It timed out. It may not have been paid. Look at it.", "paid 17", 0),
+    ],
+)
+def test_a_tool_in_a_thread_makes_no_change_after_it_is_denied(
+    told: str, returns: str, finds: int
+) -> None:
+    run = asked().replied("", "a").started("a")
+    run.request([*CALLED, returned("a", told)]).replied("Well.").ended()
+    run.add(entries.ToolResult, "a", "look", returns)
+    found = run.found(changes_not_denied, Subject(mutating=frozenset({"look"})))
+    assert [each[each.index("and after") :] for each in found] == [
+        "and after that its tool has returned 'paid 17'"
+    ] * finds
