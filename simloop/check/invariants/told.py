@@ -43,6 +43,7 @@ _EARLIER = re.compile(
 ).search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
+_FAILED, _REFUSED = "has failed", "was refused"
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`
 
 
@@ -225,7 +226,7 @@ def made_before_once(subject: Subject) -> Watch:
 
     What a tool does outside counts, or else its own runs.
     """
-    made, own = list[tuple[str, str]](), set[object]()  # changes, with keys; a failure has no text
+    made, own = list[tuple[str, str]](), set[object]()  # changes, with keys, or "" and a failure
     ran = dict[str, ToolResult | None]()
     wrong = dict[tuple[str, str], tuple[str, bool]]()  # why, and whether two calls have made it
     while True:
@@ -243,19 +244,22 @@ def made_before_once(subject: Subject) -> Watch:
                 if len(added) == len(made) > 1 and {*made} == {(made[0][0], "")}:
                     wrong[work] = f"{len(made)} calls at once have each made {made[0][0]}", True
                 elif made:
-                    has_failed = made[-1] == ("", "") and {*made} <= {made[0], ("", "")}
-                    wrong[work] = f"{made[0][0]} has failed" * has_failed, False
+                    has_failed = not made[-1][0] and len({each for each in made if each[0]}) == 1
+                    wrong[work] = f"{made[0][0]} {made[-1][1]}" * has_failed, False
                 elif ran:
                     wrong[work] = _wrong_runs([*ran.values()], len(added), work[0])
             made, own, ran = [], set(), {}
         elif type(entry) is ToolResult:
             ran |= {entry.call_id: entry} if entry.call_id in ran else {}
         elif type(entry) is ProgramEnded:
-            made += [("", "")] if entry.exit and (True, entry.program) in own else []
+            made += [("", _FAILED)] if entry.exit and (True, entry.program) in own else []
         elif type(entry) is ServiceReply:
-            made += [("", "")] * (outside.is_lost(entry, REFUSED) and (False, entry.request) in own)
-            if (False, entry.request) not in own and not outside.is_lost(entry, REFUSED):
-                wrong = {work: why for work, why in wrong.items() if why[1]}  # the agent has looked
+            is_own, status = (False, entry.request) in own, entry.status
+            is_sure = REFUSED <= status < outside.BROKEN_SERVICE and status not in _AS_GOOD
+            failed = [("", _REFUSED if is_sure else _FAILED)] * outside.is_lost(entry, REFUSED)
+            made += failed * is_own
+            if not (is_own or failed):  # a look, which may show that it has not failed
+                wrong = {one: why for one, why in wrong.items() if why[1] or _REFUSED in why[0]}
         elif type(entry) is ToolStarted:
             is_change = outside.is_change(subject, entry) and not entry.in_thread
             ran |= {entry.call_id: None} if is_change else {}

@@ -65,14 +65,16 @@ def test_a_change_that_one_more_call_has_made_was_made_before() -> None:
     assert run.request(history).found(made_before_once, Subject(mutating={BANK})) == []
 
 
-@pytest.mark.parametrize(("status", "finds"), [(200, 0), (503, 1)])
-def test_an_agent_that_has_looked_knows_what_was_made(status: int, finds: int) -> None:
+@pytest.mark.parametrize(
+    ("ends", "status", "finds"), [(503, 200, 0), (503, 503, 1), (422, 200, 1), (409, 200, 0)]
+)
+def test_an_agent_that_has_looked_knows_what_was_made(ends: int, status: int, finds: int) -> None:
     run, sent = asked(), list[Message]([GO])
     for number, (one, how) in enumerate(zip("ab", ("POST", "GET"), strict=True), 1):
         call = ToolCall(one, "look" if how == "POST" else "read", "{}")
         run.call(one, "{}", call.name).finish(FinishReason.TOOL_CALLS)
         run.add(entries.ServiceRequest, number, BANK, how, "/pay", "1")
-        run.add(entries.ServiceReply, number, 503 if how == "POST" else status)
+        run.add(entries.ServiceReply, number, ends if how == "POST" else status)
         sent += [AssistantMessage("", (call,)), returned(one, "seen")]
         run.request([*sent])
     run.call("c", "{}").finish(FinishReason.TOOL_CALLS)
@@ -85,7 +87,7 @@ def test_an_agent_that_has_looked_knows_what_was_made(status: int, finds: int) -
 def test_a_change_that_has_failed_was_not_made_before(keys: dict[str, Any]) -> None:
     (found,) = refused_in_turn(**keys).found(made_before_once, Subject(mutating={BANK, "pay"}))
     assert found.startswith("request 3 has 'It was paid before.', and the ")
-    assert found.endswith("has failed")
+    assert found.endswith("was refused" if "once" in keys else "has failed")
 
 
 @pytest.mark.parametrize(("of", "status", "finds"), [(1, 404, 1), (2, 404, 0), (1, 201, 0)])
