@@ -456,9 +456,11 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
             what = f"two things in each call of the course, and a {end} after"
             yield Circumstance(what, _both(two, after))
         yield Circumstance("each call of the course twice", partial(_twice, str))
-        yield Circumstance("each call of the course twice, and again", _twice_and_again)
+        again = _both(_twice_and_again, _rested(limits))
+        yield Circumstance("each call of the course twice, and again", again)
         yield Circumstance("two things in each call of the course", two)
-        yield Circumstance("each call of the course, then for another thing", _one_by_one)
+        another = _both(_one_by_one, _rested(limits))
+        yield Circumstance("each call of the course, then for another thing", another)
         for place, words in (-1, "last"), (-2, "last but one"), (0, "first"):
             both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)
             what = f"each call of the course, also with another {words} argument at once"
@@ -687,6 +689,19 @@ def _one_by_one(draft: WorldDraft, _: int, *, again: bool = True) -> None:
 
 
 _alone = partial(_one_by_one, again=False)
+
+
+def _rested(limits: Limits | None) -> Act:
+    """Answer before the limit of steps, and go on after a further prompt."""
+
+    def act(draft: WorldDraft, _: int) -> None:
+        most, end = limits.max_steps - 1 if limits else 0, draft.reply(len(draft.replies))
+        made = draft.replies
+        parts = [made[n : n + most] for n in range(0, len(made), most)] if most > 0 else [made]
+        draft.replies = [*chain.from_iterable([*part, end] for part in parts[:-1]), *parts[-1]]
+        draft.keys["then"] = [*draft.get("then"), *[FURTHER] * (len(parts) - 1)]
+
+    return act
 
 
 def _changed_texts(text: str) -> Any:

@@ -37,6 +37,7 @@ _MOST = 60
 _TYPED = [Line(say="y", times=20)]
 """The lines of a user who agrees. They end, because an agent may read until they do."""
 _LONG = 20_000
+_UNDOES = re.compile(r"(?i)(cancel|delete|drop|remove|release|reset|revoke|undo|withdraw)").match
 _EMPTY = ("", "[]", "{}", "null", "None")
 _NAMES = re.compile(  # in a prompt, such as `Ida Berg`, and what it quotes
     r"(?<=[a-z,;:] )[A-Z]\w+(?: [A-Z]\w+)*|(?<=[ (][\"'“])[\w -]{2,40}(?=[\"'”])"
@@ -255,7 +256,10 @@ def _schema(spec: ToolSpec) -> Any:
 
 
 class _Caller:
-    """A model that calls each tool once, those in `ending` last, and then answers."""
+    """A model that calls each tool once, and then answers.
+
+    Those that undo what others do are called after them, and those in `ending` last.
+    """
 
     def __init__(self, ending: Sequence[str], forms: Mapping[str, int]) -> None:
         self._ending, self._forms = ending, forms
@@ -268,7 +272,7 @@ class _Caller:
             return _answer(request, self._known)
         _keep_words([example(spec.description) for spec in request.tools], self._known)
         due = [spec for spec in request.tools if spec.name not in self._called]
-        due.sort(key=lambda spec: spec.name in self._ending)  # stable
+        due.sort(key=lambda spec: (spec.name in self._ending, bool(_UNDOES(spec.name))))  # stable
         if not due or len(self._called) >= _MOST:
             return _answer(request, self._known)
         name = due[0].name

@@ -743,6 +743,21 @@ def test_each_call_of_the_course_comes_twice_with_its_arguments() -> None:
     assert len(draft.replies) == 1 + 2
 
 
+@pytest.mark.parametrize(("steps", "answers"), [(None, []), (9, []), (5, [4]), (3, [2, 5, 8])])
+def test_a_course_that_comes_twice_keeps_below_the_limit_of_steps(
+    steps: int | None, answers: list[int]
+) -> None:
+    offer = offered(native)
+    assert len(offer.course) == 2
+    four = structs.replace(offer, course=[*offer.course, *offer.course])
+    limits = None if steps is None else Limits(max_steps=steps)
+    for name in "twice, and again", "then for another thing":
+        (twice,) = (e for e in of(native, GO, four, limits=limits) if e.name.endswith(name))
+        made = world(twice, GO, four)
+        assert [n for n, each in enumerate(made.model[:-1]) if not each.call] == answers
+        assert made.then == ["And then?"] * len(answers)
+
+
 def test_only_limits_that_a_short_world_reaches_are_led_up_to() -> None:
     assert led_to(None) == {}
     assert {name.split()[-1] for name in led_to(Limits(max_steps=41, max_error_count=40))} == {
