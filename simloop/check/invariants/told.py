@@ -39,11 +39,11 @@ _AS_GOOD = frozenset({404, 409, 410})
 _COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
 _AGAIN = re.compile(r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated|(?<=[.;] )if [^.;]*")
 _EARLIER = re.compile(
-    r"(?i)\b(already|before|earlier|twice|duplicate|just now|(?<!at )once)\b"
+    r"(?i)\b(already|before|earlier|twice|duplicate|exists|has an?|just now|(?<!at )once)\b"
 ).search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
-_FAILED, _REFUSED = "has failed", "was refused"
+_FAILED, _REFUSED, _TWICE = "has failed", "was refused", "calls at once have each made"
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`
 
 
@@ -235,14 +235,15 @@ def made_before_once(subject: Subject) -> Watch:
             added = [call for message in subject.facts.added for call in calls_of(message)]
             if len(works := {(call.name, call.arguments) for call in added}) == 1:
                 work, result = works.pop(), subject.results.get(added[0].id)
-                words = _own_words(result, added[0]) if result and not (made or ran) else ""
-                words = _AGAIN.sub("", words)
                 why, is_twice = wrong.get(work, ("", False))
+                is_made = made or (ran and not (_TWICE in why or _REFUSED in why))
+                words = "" if is_made or not result else _own_words(result, added[0])
+                words = _AGAIN.sub("", words)
                 is_sure = is_twice or not (tells(words) or tells(words, "doubts"))
                 if result and why and is_sure and _EARLIER(words):
                     return f"request {entry.number} has {result.text!r:.80}, and {why}"
                 if len(added) == len(made) > 1 and {*made} == {(made[0][0], "")}:
-                    wrong[work] = f"{len(made)} calls at once have each made {made[0][0]}", True
+                    wrong[work] = f"{len(made)} {_TWICE} {made[0][0]}", True
                 elif made:
                     has_failed = not made[-1][0] and len({each for each in made if each[0]}) == 1
                     wrong[work] = f"{made[0][0]} {made[-1][1]}" * has_failed, False

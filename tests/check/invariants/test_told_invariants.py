@@ -26,6 +26,7 @@ def asked() -> Recording:
         ({"then": "Error: it was paid before."}, 1),
         ({"then": "Nothing to do: paid just now."}, 1),
         ({"then": "Not paid again: it was paid once."}, 1),
+        ({"then": "Refused: it has a payment, or may have one."}, 1),
         ({"then": "It is paid at once."}, 0),
         ({"then": "Error: it takes a day"}, 0),
         ({"sent": True}, 0),
