@@ -46,6 +46,7 @@ _COMMAND = re.compile(r"(?i)command|cmd|script|code|shell")
 _LOOKED = frozenset({200, 404})  # what there is, or that there is none
 _TRIES = 10
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
+_REFERENCES = re.compile(r'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"(.*?)"').findall
 _NAMED_KEY = re.compile(rf'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"({_KEYS.pattern})"')
 
 
@@ -114,7 +115,8 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
 def keys_used_once(subject: Subject) -> Watch:
     """A service answers a second one with what the first has done, or refuses it.
 
-    A key may also be in the body. One that names what is paid is that of any amount.
+    A key may also be in the body. One that names what is paid is that of any amount, and the model
+    decides on one that it gives as a reference.
     """
     made: dict[tuple[str, str], ServiceRequest] = {}
     while True:
@@ -128,6 +130,8 @@ def keys_used_once(subject: Subject) -> Watch:
 
 def _pay_for_one(key: str, own: Any, other: Any, subject: Subject) -> bool:
     given = {value for call in subject.asked for value in tools.values_of(call)} - {""}
+    if any(key in _REFERENCES(call.arguments) for call in subject.asked):
+        return True
     is_one = isinstance(own, dict) and isinstance(other, dict) and own.keys() == other.keys()
     differ = [each for each in own if own[each] != other[each]] if is_one else [""]
     return all(map(PATTERNS["paid"].search, differ)) and any(each in key for each in given)
