@@ -52,9 +52,12 @@ _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, 
 def missing_rows_told(subject: Subject, entry: ToolResult) -> str:
     """Only the last statement of a tool counts, if it has an argument, and none has changed a row.
 
-    A tool that asks how many rows there were knows it, and so does one that reads afterwards.
+    A tool that asks how many rows there were knows it, and so does one that reads afterwards. One
+    that is not declared to change the world only keeps what it has read.
     """
-    if not entry.missed or _COUNTS.search(subject.source) or tells(entry.text, tool=entry.name):
+    knows = _COUNTS.search(subject.source) or tells(entry.text, tool=entry.name)
+    changing = [each for each in subject.mutating or () if "://" not in each] or [entry.name]
+    if not entry.missed or knows or entry.name not in changing:
         return ""
     result = f"the tool {entry.name!r} of call {entry.call_id!r} returns {entry.text!r:.60}"
     return f"{result}, and {entry.missed!r} has found no row"
@@ -348,7 +351,8 @@ def changes_not_denied(subject: Subject) -> Watch:
             for call_id, message in subject.results.items():
                 denies, asks_again, hides = _denials(message.text, bodies.get(call_id, ""))
                 is_again = asks_again and call_id in twice
-                is_denied = denies or is_again or (hides and call_id in hidden)
+                is_late = call_id in bodies and tells(message.text, "timeouts")
+                is_denied = denies or is_again or (hides and (is_late or call_id in hidden))
                 is_undone = denies or "cancel" in message.text or "roll" in message.text
                 is_open = call_id in begun and asks_again and not is_undone
                 denied = f"request {entry.number} has {message.text!r:.80} for call {call_id!r}"

@@ -1052,6 +1052,12 @@ def test_a_tool_tells_of_a_row_that_is_not_there_or_looks_for_it(
     assert len(dropped(text).found(missing_rows_told, Subject(source=source))) == finds
 
 
+@pytest.mark.parametrize(("mutating", "finds"), [(None, 1), ({"return_loan"}, 1), ({"other"}, 0)])
+def test_a_tool_that_reads_keeps_what_it_has_read(mutating: set[str] | None, finds: int) -> None:
+    found = dropped("Loan 7 is returned.").found(missing_rows_told, Subject(mutating=mutating))
+    assert len(found) == finds
+
+
 TWICE = "UPDATE shelves SET free = free - ?; UPDATE shelves SET free = free + ?"
 
 
@@ -1144,6 +1150,10 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
         (paid("Stopped: it may or may not have been done.", stops=True, end="closed"), 0),
         (paid("Stopped by the user.", stops=True, end="closed"), 0),
         (paid("Error: timed out, nothing was sent.", end="timed-out"), 1),
+        (paid("Error: it took longer than 20 s."), 1),
+        (paid("Error: it took longer than 20 s. It may have been paid."), 0),
+        (paid("Error: it took longer than 20 s.", ends=False), 0),
+        (paid("Error: the printer has no paper."), 0),
         (paid("Error: no connection, nothing was sent.", end="refused"), 0),
         (paid("Not done: it is paid already."), 0),
         (paid("Error: status 422, nothing was sent.", status=422, stops=True), 0),
