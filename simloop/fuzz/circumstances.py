@@ -746,6 +746,13 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
         alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
         yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)
+    hour = {"takes": 3_600 * SECOND_NS, "times": 1}
+    calls = _inserted({"call": [offer.call(n) for n in range(len(offer.first))]})
+    for name, method in product(base.services, ("get", *_CHANGING) if offer.first[1:] else ()):
+        routes = base.services[name]
+        if held := [each.model_copy(update=hour) for each in routes if getattr(each, method)]:
+            act = _both(calls, _with_services(name, [*held, *routes]))
+            yield Circumstance(f"all tools, and a {method.upper()} to {name} takes an hour", act)
     refuses = faults.SiteFault("service refuses", faults.Stage.INSTEAD, {"status": 422})
     breaks = faults.SiteFault("service.500", faults.Stage.INSTEAD, {"status": 500})
     failures = breaks, *faults.SERVICE_FAULTS[1:], asks, refuses

@@ -376,6 +376,23 @@ def test_the_first_of_two_calls_is_answered_late_and_otherwise_than_the_second()
     ]  # fmt: skip
 
 
+def test_one_of_all_calls_at_once_waits_an_hour_for_its_service() -> None:
+    offer, name = offered(OverHttp, AROUND), "https://orders.example"
+    routes = [Route(get="/orders", json=[7]), Route(post="/orders", json={})]
+    base = AROUND.model_copy(update={"services": {name: routes}})
+    offer = structs.replace(offer, first=("find", "find"))
+    found = [each for each in of(OverHttp, base, offer) if each.name.startswith("all tools, and")]
+    assert sorted(each.name.split()[4] for each in found) == ["GET", "POST"]
+    for each in found:
+        made = world(each, base, offer, 0)
+        assert len(calls_of(made.model[0].call)) == 2
+        (slow,) = (route for route in made.services[name] if route.takes)
+        assert (slow.takes, slow.times) == (3_600 * 10**9, 1)
+        assert getattr(slow, each.name.split()[4].lower())
+    one = structs.replace(offer, first=("find",))
+    assert not [each for each in of(OverHttp, base, one) if each.name.startswith("all tools, and")]
+
+
 def test_each_call_of_the_course_comes_again_for_another_thing() -> None:
     offer = offered(OverHttp, AROUND)
     call = Reply(call={"find": {"customer": "Ann", "day": "Mon"}})
