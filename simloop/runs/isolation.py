@@ -15,6 +15,7 @@ import pickle
 import signal
 import sys
 import warnings
+import weakref
 from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 _GRACE_S = 2.0
 _TELL = getattr(signal, "SIGUSR2", signal.SIGTERM)  # Windows has no such signal, and no fork
+_CLEANERS: Any = weakref.finalize._registry  # type: ignore[attr-defined]  # noqa: SLF001
 _leave: Callable[[int], NoReturn] = partial(os._exit)  # wrapped: a simulation refuses the function
 _PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when its parent has died
 _PLAIN = (str, bytes, int, float, bool, type(None))
@@ -111,6 +113,7 @@ def _in_fork(
             told = False, error
         _end(writer, told)
 
+    _CLEANERS.clear()  # the temporary folders of the parent are still in use
     try:
         if sys.platform == "linux":  # ends the fork with its parent: a run may compute for ever
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -132,6 +135,9 @@ def _end(writer: Connection, told: tuple[bool, Any]) -> NoReturn:
             stream.flush()
     with contextlib.suppress(OSError):
         writer.send_bytes(data)
+    for each in [*_CLEANERS]:  # nothing else removes the temporary folders of the fork
+        with contextlib.suppress(Exception):
+            each()
     _leave(0)
 
 

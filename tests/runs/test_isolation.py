@@ -3,6 +3,7 @@
 import ctypes
 import faulthandler
 import signal
+import tempfile
 import weakref
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,21 @@ def test_an_isolated_run_is_judged_as_any_other() -> None:
 async def fails_after_an_answer(prompt: str, world: World) -> str:
     await asks(prompt, world)
     raise ValueError("late")
+
+
+def test_a_fork_removes_its_own_temporary_folders_and_no_others() -> None:
+    kept = [tempfile.TemporaryDirectory()]
+    name = kept[0].name
+
+    def forget() -> str:
+        kept[0] = tempfile.TemporaryDirectory()  # the last reference to that of the parent goes
+        assert Path(kept[0].name).exists()
+        return kept[0].name
+
+    own = isolated(forget)
+    assert Path(name).exists()
+    assert not Path(own).exists()
+    kept[0].cleanup()
 
 
 def test_the_garbage_of_a_run_is_freed_before_the_next_one_begins() -> None:

@@ -404,9 +404,9 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
 
     Only an engine must have ended all its tools at the end of the run. No stop interrupts a thread,
     so a tool in one may go on after a run that was stopped, or if it is told to have no end yet, or
-    to have failed if it changes nothing.
+    to have failed if it changes nothing: it may find out in time that it was given up.
     """
-    facts = subject.facts
+    facts, given_up = subject.facts, set[str]()
     running: dict[str, ToolStarted] = {}
     answered: dict[str, str] = {}  # calls whose tools may go on, with the place of the answer
     machine = subject.machine is not None
@@ -416,7 +416,8 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
             running[entry.call_id] = entry
             answered.pop(entry.call_id, None)
         elif kind is ToolResult:
-            if entry.call_id in answered:
+            has_failed = entry.is_error or tells(entry.text)
+            if entry.call_id in answered and not (has_failed and entry.call_id in given_up):
                 what = f"the tool {entry.name!r} of call {entry.call_id!r}"
                 return f"{what} ends after {answered[entry.call_id]}"
             running.pop(entry.call_id, None)
@@ -440,6 +441,8 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
                 goes_on = is_told if kind is Request else facts.stop is not None
                 if not (tool.in_thread and goes_on):
                     answered[call_id] = where
+                if tool.in_thread and told and tells(told.text):
+                    given_up.add(call_id)
 
 
 @invariant("The end of one tool does not cancel another tool of the same reply.",

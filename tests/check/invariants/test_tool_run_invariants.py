@@ -241,18 +241,21 @@ def test_an_agent_that_begins_anew_with_each_prompt_may_use_its_ids_again() -> N
 
 
 @pytest.mark.parametrize(
-    ("in_thread", "told", "finds"),
+    ("in_thread", "told", "ends", "finds"),
     [
-        (True, "No end yet: it may be done.", 0),
-        (True, "Error: it was stopped.", 1),
-        (False, "No end yet: it may be done.", 1),
+        (True, "No end yet: it may be done.", "seen", 0),
+        (True, "Error: it was stopped.", "seen", 1),
+        (True, "Error: it was stopped.", "Error: given up", 0),
+        (True, "It is done.", "Error: given up", 1),
+        (False, "No end yet: it may be done.", "seen", 1),
+        (False, "Error: it was stopped.", "Error: given up", 1),
     ],
 )
 def test_a_tool_in_a_thread_may_end_after_the_model_is_told_that_it_may(
-    told: str, finds: int, *, in_thread: bool
+    told: str, ends: str, finds: int, *, in_thread: bool
 ) -> None:
     run = asked("a").add(entries.ToolStarted, "a", "look", "{}", in_thread=in_thread).after(30)
-    run.request([GO, said("", "a"), returned("a", told)]).after(1).result("a")
+    run.request([GO, said("", "a"), returned("a", told)]).after(1).result("a", ends)
     assert len(run.found(tool_ends_before_its_answer)) == finds
 
 
