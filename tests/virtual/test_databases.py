@@ -294,6 +294,9 @@ READ_N, WRITE_N = "SELECT n FROM t WHERE x = ?", "UPDATE t SET n = ? WHERE x = ?
         (READ_N, "UPDATE t SET n = n + ? WHERE x = ?", 5, "aa", False),
         (READ_N, "INSERT INTO t (n, x) VALUES (?, ?)", 5, "aa", False),
         (READ_N, WRITE_N, "a", "aa", False),  # as the model has given it
+        (READ_N, "UPDATE t SET n = ?, y = 1 WHERE x = ?", 5, "aa", True),
+        (READ_N, "UPDATE t SET {} = ? WHERE x = ?", 5, "aa", False),  # each another column
+        (READ_N, "UPDATE t SET n = ? WHERE x = ? -- and a row", 5, "aa", True),
         (READ_N, WRITE_N, 5, "ab", False),
         (READ_N, WRITE_N, 5, "a", False),
     ],
@@ -303,7 +306,8 @@ def test_a_result_names_a_change_that_undoes_another_call(
 ) -> None:
     with closing(sqlite3.connect(database)) as one, one:
         one.execute("ALTER TABLE t ADD COLUMN n")
-        one.execute("INSERT INTO t VALUES ('a', 1), ('b', 1)")
+        one.execute("ALTER TABLE t ADD COLUMN y")
+        one.execute("INSERT INTO t (x, n) VALUES ('a', 1), ('b', 1)")
 
     @traced
     async def add(x: str, seconds: int) -> str:
@@ -312,8 +316,10 @@ def test_a_result_names_a_change_that_undoes_another_call(
             await asyncio.sleep(seconds + 1)
             if "again" in reads:
                 one.execute(reads, [x])
-            one.execute(writes, [n, x])
-            one.execute(writes, [n, x])
+            one.execute(writes.format("ny"[seconds]), [n, x])
+            if "a row" in writes and not seconds:
+                one.execute("INSERT INTO t (x, n) VALUES (?, 1)", [x])
+            one.execute(writes.format("ny"[seconds]), [n, x])
         return "done"
 
     async def agent(_: str) -> str:

@@ -579,8 +579,11 @@ def results_not_crossed(subject: Subject) -> Watch:
 
 def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     """Return the id of the only call, or of the one whose arguments are there, or an empty text."""
+    facts = subject.facts
     given = {call.id: {*_WORDS(" ".join(values_of(call)))} for call in subject.asked}
-    for only in given, subject.facts.running:
+    ended = facts.ran - facts.running.keys()
+    given = {one: words for one, words in given.items() if one not in ended} or given
+    for only in given, facts.running:
         if len(only) == 1:
             return next(iter(only))
     is_sent = isinstance(entry, ServiceRequest)

@@ -10,6 +10,8 @@ _READING, _FINDING = ("SELECT", "WITH"), ("UPDATE", "DELETE")
 _SHOWN = 60  # characters of a statement
 _TABLES = re.compile(r"(?i)\b(?:from|join|into|update)\s+(\w+)").findall
 _NAME = re.compile(r"[^\W\d]").match  # no number and no date
+_SET = re.compile(r"(?is)\bset\b(.*?)(?:\bwhere\b|$)").findall
+_COLUMNS = re.compile(r"(\w+)\s*=").findall
 _RELATIVE = re.compile(r"(\w+)\s*=[^,]*\b\1\b")  # such as `n = n + 1`
 
 
@@ -25,7 +27,7 @@ class Work:
         self._arguments, self._others = _texts(arguments), others
         self._changed = False
         self.read = dict[str, set[str]]()  # by table, the values that were asked for
-        self.stale = set[str]()
+        self.stale = dict[str, set[str]]()  # by table, the columns that others have changed
         self.missed = self.overwrote = ""
         self.open = list[str]()  # changes that are not committed
         self.kept = list[str]()
@@ -41,17 +43,20 @@ class Work:
         tables, shown = {*_TABLES(sql)}, " ".join(sql.split())[:_SHOWN]
         if verb in _READING:
             self.read |= dict.fromkeys(tables, values)
-            self.stale -= tables
+            self.stale = {one: each for one, each in self.stale.items() if one not in tables}
         elif rows > 0:
             self.is_open = True
             if verb in _FINDING and any(map(_NAME, values)):
                 self.open.append(shown)
             is_own = values <= self._arguments or _RELATIVE.search(sql)
-            if verb == "UPDATE" and not (is_own or self.stale.isdisjoint(tables)):
+            columns = {*_COLUMNS("".join(_SET(sql)))} if verb == "UPDATE" else {""}  # or a row
+            stale = set[str]().union(*(each for one, each in self.stale.items() if one in tables))
+            if verb == "UPDATE" and not is_own and stale & (columns | {""}):
                 self.overwrote = shown
             for other in self._others:
                 shared = (each for each in tables & other.read.keys() if other is not self)
-                other.stale |= {each for each in shared if other.read[each] & values}
+                for each in (each for each in shared if other.read[each] & values):
+                    other.stale.setdefault(each, set()).update(columns)
         self._changed = self._changed or rows > 0
         # What RETURNING finds is counted as it is fetched.
         is_counted = verb in _FINDING and "RETURNING" not in sql.upper()
