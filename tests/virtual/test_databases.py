@@ -238,6 +238,8 @@ DROP = "DELETE FROM t WHERE x = ?"
         (DROP, "a", "close", False),
         (DROP, 7, "commit", False),
         ("INSERT INTO t VALUES (?)", "c", "commit", False),
+        ("INSERT INTO t VALUES (?)", "c", "undo", False),
+        ("SELECT x FROM t WHERE x = ?", "a", "undo", True),
     ],
 )
 def test_a_result_names_a_change_that_its_tool_has_committed(
@@ -262,6 +264,9 @@ def test_a_result_names_a_change_that_its_tool_has_committed(
                 one.execute(sql, [value])
             if end == "COMMIT":
                 one.execute(sql, [value])
+            if end == "undo":
+                one.execute(DROP, [value])
+                one.commit()
             if end.isupper():
                 one.execute(end)
             elif end in {"commit", "rollback"}:

@@ -26,6 +26,7 @@ class Work:
     def __init__(self, arguments: Iterable[Any], others: "list[Work]") -> None:
         self._arguments, self._others = _texts(arguments), others
         self._changed = False
+        self._made = set[str]()  # the tables with rows of its own
         self.read = dict[str, set[str]]()  # by table, the values that were asked for
         self.stale = dict[str, set[str]]()  # by table, the columns that others have changed
         self.missed = self.overwrote = ""
@@ -46,7 +47,9 @@ class Work:
             self.stale = {one: each for one, each in self.stale.items() if one not in tables}
         elif rows > 0:
             self.is_open = True
-            if verb in _FINDING and any(map(_NAME, values)):
+            self._made |= tables if verb == "INSERT" else set()
+            is_undone = verb == "DELETE" and not self._made.isdisjoint(tables)
+            if verb in _FINDING and any(map(_NAME, values)) and not is_undone:
                 self.open.append(shown)
             is_own = values <= self._arguments or _RELATIVE.search(sql)
             columns = {*_COLUMNS("".join(_SET(sql)))} if verb == "UPDATE" else {""}  # or a row
