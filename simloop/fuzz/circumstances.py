@@ -753,7 +753,7 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         if held := [each.model_copy(update=hour) for each in routes if getattr(each, method)]:
             act = _both(calls, _with_services(name, [*held, *routes]))
             yield Circumstance(f"all tools, and a {method.upper()} to {name} takes an hour", act)
-    refuses = faults.SiteFault("service refuses", faults.Stage.INSTEAD, {"status": 422})
+    refuses = faults.SiteFault("service refuses", faults.Stage.INSTEAD, _OF_SERVICES["refuses"][1])
     breaks = faults.SiteFault("service.500", faults.Stage.INSTEAD, {"status": 500})
     failures = breaks, *faults.SERVICE_FAULTS[1:], asks, refuses
     for name, fault, times in product(base.services, failures, (1, 4)):  # and all tries of one call

@@ -41,6 +41,7 @@ _AGAIN = re.compile(r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated|(?<=[.;] )if
 _EARLIER = re.compile(
     r"(?i)\b(already|before|earlier|twice|duplicate|exists|has an?|just now|(?<!at )once)\b"
 ).search
+_WAS_MADE = re.compile(r"\b(was|were|has been) (made|done|sent|accepted|confirmed)\b").search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _FAILED, _REFUSED, _TWICE = "has failed", "was refused", "calls at once have each made"
@@ -184,11 +185,13 @@ def refused_changes_told(subject: Subject) -> Watch:
                 if type(entry) is Prompt or reply is None or not (call := calls.get(call_id)):
                     continue
                 words, is_refused = _own_words(message, call, reply.body), reply.status >= REFUSED
+                boasts = is_refused and _boasts(words, call.name)
                 passes_it_on = is_refused and reply.body and reply.body in message.text
+                passes_it_on = passes_it_on and not (boasts and re.search(r"\w", words))
                 if not (message.is_error or passes_it_on or tells(words, tool=call.name)):
                     known = told.setdefault((call.name, words), {})
                     known[is_refused] = reply.status
-                    if len(known) > 1 or (is_refused and _boasts(words, call.name)):
+                    if len(known) > 1 or boasts:
                         what = f"{message.text!r:.60} for a change that a service"
                         how = f"refused with {known[True]}, as for one that it accepted"
                         return f"request {entry.number} has {what} {how}"
@@ -284,10 +287,11 @@ def _wrong_runs(ran: list[ToolResult | None], asked: int, name: str) -> tuple[st
 
 
 def _boasts(text: str, name: str) -> bool:
-    """Return whether a text is none, or a short one that begins with a word for a success."""
-    verb = re.sub(r"[^a-z].*", "", name) or "done"
-    begins = re.match(rf"(done|ok|success\w*|{verb}\w*e?d)\b|{_EMPTY}", text.lower())
-    return begins is not None and len(text) <= _SHORT and "already" not in text.lower()
+    """Return whether a text is none, or a short one that begins with a success, or tells of one."""
+    verb, text = re.sub(r"[^a-z].*", "", name) or "done", text.lower()
+    begins = re.match(rf"(done|ok|success\w*|{verb}\w*e?d)\b|{_EMPTY}", text)
+    is_short = begins is not None and len(text) <= _SHORT
+    return (is_short or _WAS_MADE(text) is not None) and "already" not in text
 
 
 def _own_words(result: ToolMessage, call: ToolCall, body: str = "") -> str:
