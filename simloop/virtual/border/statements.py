@@ -52,9 +52,8 @@ class Work:
             if verb in _FINDING and any(map(_NAME, values)) and not is_undone:
                 self.open.append(shown)
             is_own = values <= self._arguments or _RELATIVE.search(sql)
-            columns = {*_COLUMNS("".join(_SET(sql)))} if verb == "UPDATE" else {""}  # or a row
-            stale = set[str]().union(*(each for one, each in self.stale.items() if one in tables))
-            if verb == "UPDATE" and not is_own and stale & (columns | {""}):
+            columns = {*_COLUMNS("".join(_SET(sql)))} if verb == "UPDATE" else set[str]()
+            if not is_own and any(columns & self.stale.get(each, set()) for each in tables):
                 self.overwrote = shown
             for other in self._others:
                 shared = (each for each in tables & other.read.keys() if other is not self)

@@ -583,6 +583,26 @@ def test_a_result_of_a_call_that_was_cut_off_tells_of_it(text: str, finds: int) 
     assert len(run.found(no_tools_for_broken_replies)) == 1  # of its run
 
 
+@pytest.mark.parametrize(
+    ("told", "takes_s", "in_thread", "finds"),
+    [
+        ("Error: no result after 20 s", 45, True, 1),
+        ("Error: no result after 20 s", 45, False, 0),
+        ("Error: no result after 20 s", 29, True, 0),
+        ("Error: it is full", 45, True, 0),
+    ],
+)
+def test_a_tool_that_is_said_to_be_broken_off_does_not_hold_the_agent_up(
+    told: str, takes_s: int, finds: int, *, in_thread: bool
+) -> None:
+    """Where a tool may work outside, what the world adds to it is not judged otherwise."""
+    run = asked("a")
+    run.add(entries.ToolStarted, "a", "look", "{}", own=True, in_thread=in_thread).after(takes_s)
+    run.result("a").request([GO, said("", "a"), returned("a", told)])
+    subject = within({**SHOP, "tools": {"look": SLOW}})
+    assert len(run.found(tools_broken_off_in_time, subject)) == finds
+
+
 def test_a_new_answer_of_the_model_makes_a_change_another_one() -> None:
     again = sends().sends(1, "lost")
     again.request([GO]).replied("", "b")
