@@ -37,10 +37,14 @@ DONE, FAILED = re.compile(r"(?i)(done|ready|finished|completed?|succe\w+)$"), "f
 PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_cursor")
 _AS_GOOD = frozenset({404, 409, 410})
 _COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
-_AGAIN = re.compile(r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated|(?<=[.;] )if [^.;]*")
+_NOT_AGAIN = r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated"
+_AGAIN = re.compile(rf"{_NOT_AGAIN}|(?<=[.;] )if [^.;]*")
 _EARLIER = re.compile(
     r"(?i)\b(already|before|earlier|twice|duplicate|exists|has an?|just now|(?<!at )once)\b"
 ).search
+_DONE = re.compile(
+    r"(?is)(done|ok|success\w*)[:.](?!.*\b(refus|rejec|fail|err|deni|decl|but|stat))"
+)
 _WAS_MADE = re.compile(r"\b(was|were|has been) (made|done|sent|accepted|confirmed)\b").search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
@@ -188,7 +192,8 @@ def refused_changes_told(subject: Subject) -> Watch:
                 boasts = is_refused and _boasts(words, call.name)
                 passes_it_on = is_refused and reply.body and reply.body in message.text
                 passes_it_on = passes_it_on and not (boasts and re.search(r"\w", words))
-                if not (message.is_error or passes_it_on or tells(words, tool=call.name)):
+                is_told = tells(words, tool=call.name) and not _DONE.match(words)
+                if not (message.is_error or passes_it_on or is_told):
                     known = told.setdefault((call.name, words), {})
                     known[is_refused] = reply.status
                     if len(known) > 1 or boasts:
@@ -243,10 +248,11 @@ def made_before_once(subject: Subject) -> Watch:
                 work, result = works.pop(), subject.results.get(added[0].id)
                 why, is_twice = wrong.get(work, ("", False))
                 is_made = made or (ran and not (_TWICE in why or _REFUSED in why))
-                words = "" if is_made or not result else _own_words(result, added[0])
-                words = _AGAIN.sub("", words)
+                said = "" if is_made or not result else _own_words(result, added[0])
+                words = _AGAIN.sub("", said)
                 is_sure = is_twice or not (tells(words) or tells(words, "doubts"))
-                if result and why and is_sure and _EARLIER(words):
+                is_known = _EARLIER(words) or (is_twice and re.search(_NOT_AGAIN, said))
+                if result and why and is_sure and is_known:
                     return f"request {entry.number} has {result.text!r:.80}, and {why}"
                 if len(added) == len(made) > 1 and {*made} == {(made[0][0], "")}:
                     wrong[work] = f"{len(made)} {_TWICE} {made[0][0]}", True
@@ -291,7 +297,8 @@ def _boasts(text: str, name: str) -> bool:
     verb, text = re.sub(r"[^a-z].*", "", name) or "done", text.lower()
     begins = re.match(rf"(done|ok|success\w*|{verb}\w*e?d)\b|{_EMPTY}", text)
     is_short = begins is not None and len(text) <= _SHORT
-    return (is_short or _WAS_MADE(text) is not None) and "already" not in text
+    is_done = is_short or _DONE.match(text) is not None or _WAS_MADE(text) is not None
+    return is_done and "already" not in text
 
 
 def _own_words(result: ToolMessage, call: ToolCall, body: str = "") -> str:
