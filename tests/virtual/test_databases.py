@@ -300,6 +300,9 @@ READ_N, WRITE_N = "SELECT n FROM t WHERE x = ?", "UPDATE t SET n = ? WHERE x = ?
         (READ_N, "INSERT INTO t (n, x) VALUES (?, ?)", 5, "aa", False),
         (READ_N, WRITE_N, "a", "aa", False),  # as the model has given it
         (READ_N, "UPDATE t SET n = ?, y = 1 WHERE x = ?", 5, "aa", True),
+        ("SELECT n FROM t", "UPDATE t SET n = ?", 5, "aa", True),
+        ("SELECT n FROM t", WRITE_N, 5, "aa", False),
+        (READ_N, "UPDATE t SET n = ?", 5, "aa", False),
         (READ_N, "UPDATE t SET {} = ? WHERE x = ?", 5, "aa", False),  # each another column
         (READ_N, WRITE_N, 5, "ab", False),
         (READ_N, WRITE_N, 5, "a", False),
@@ -316,12 +319,12 @@ def test_a_result_names_a_change_that_undoes_another_call(
     @traced
     async def add(x: str, seconds: int) -> str:
         with closing(sqlite3.connect(database, isolation_level=None)) as one:
-            one.execute(reads, [x])
+            one.execute(reads, [x] * reads.count("?"))
             await asyncio.sleep(seconds + 1)
             if "again" in reads:
                 one.execute(reads, [x])
-            one.execute(writes.format("ny"[seconds]), [n, x])
-            one.execute(writes.format("ny"[seconds]), [n, x])
+            for _ in range(2):
+                one.execute(writes.format("ny"[seconds]), [n, x][: writes.count("?")])
         return "done"
 
     async def agent(_: str) -> str:

@@ -495,10 +495,11 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
                 return f"{broken} and not {clock(most_ns)}: {answer.text!r:.60}"
             if type(start) is ToolStarted and start.own:
                 tool = slowed.get(start.name)
-                if tool and (tool.takes or tool.hangs) and kind is ToolResult and start.in_thread:
+                is_slowed = tool is not None and (tool.takes or tool.hangs)
+                if is_slowed and kind is ToolResult and start.in_thread:
                     running[start.call_id] = start  # its answer may say that it was broken off
-                is_slowed = tool and not (answer and tells(answer.text, "timeouts"))
-                if (given and given.input) or (is_slowed and (tool.takes or tool.hangs)):
+                is_given_up = answer is not None and tells(answer.text, "timeouts")
+                if (given and given.input) or (is_slowed and not is_given_up):
                     continue
             is_whole = is_seen and not getattr(start, "in_thread", False)  # it may go on
             later = [] if is_whole else [at_ns for at_ns in started_ns if at_ns > start.at_ns]

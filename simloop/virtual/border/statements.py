@@ -52,13 +52,15 @@ class Work:
             if verb in _FINDING and any(map(_NAME, values)) and not is_undone:
                 self.open.append(shown)
             is_own = values <= self._arguments or _RELATIVE.search(sql)
+            is_of_one = "WHERE" in sql.upper()
             columns = {*_COLUMNS("".join(_SET(sql)))} if verb == "UPDATE" else set[str]()
             if not is_own and any(columns & self.stale.get(each, set()) for each in tables):
                 self.overwrote = shown
             for other in self._others:
                 shared = (each for each in tables & other.read.keys() if other is not self)
-                for each in (each for each in shared if other.read[each] & values):
-                    other.stale.setdefault(each, set()).update(columns)
+                for each in shared:  # the same row, or the only one of its table
+                    if other.read[each] & values or not (other.read[each] or is_of_one):
+                        other.stale.setdefault(each, set()).update(columns)
         self._changed = self._changed or rows > 0
         # What RETURNING finds is counted as it is fetched.
         is_counted = verb in _FINDING and "RETURNING" not in sql.upper()
