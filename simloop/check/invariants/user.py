@@ -471,17 +471,19 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
     its code calls at the moment of the stop: a task that was ready before runs first. A task or a
     thread that a completed run has left behind is not stopped. A request to a service may be for
     the clean-up, unless it is one that the stop has broken off, or one that fails after the stop.
+    A run that has changed nothing has nothing to clean up.
     """
     sent, broken_off = dict[int, entries.ServiceRequest](), set[tuple[str, str, str, str]]()
     stop: entries.StopRequested | None = None
     goes_on, under_way = False, set[int]()  # an earlier run; the requests to services at the stop
+    has_changed = has_threads = _THREADS.search(subject.source) is not None
     while True:
         entry = yield
         if (kind := type(entry)) is entries.StopRequested:
             if _ends_the_run(subject, entry):
-                stop, under_way = entry, set() if _THREADS.search(subject.source) else {*sent}
+                stop, under_way = entry, set() if has_threads else {*sent}
         elif kind is entries.Prompt:
-            stop = None
+            stop, has_changed = None, has_threads or goes_on
             broken_off.clear()
         elif kind is entries.ServiceReply:
             fails = entry.failure or entry.status >= _BROKEN or entry.status == RATE_LIMIT
@@ -491,8 +493,11 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
         elif kind is entries.ServiceRequest:
             open_still = {what_of(each) for number, each in sent.items() if number in under_way}
             sent[entry.number] = entry
-            if stop and what_of(entry) in broken_off | open_still:
-                again = f"{described(entry)} is sent again"
+            is_new = entry.method == "POST" and is_change(subject, entry) and not has_changed
+            has_changed = has_changed or (is_new and stop is None)
+            is_late = is_new and stop is not None and entry.at_ns > stop.at_ns
+            if stop and (is_late or what_of(entry) in broken_off | open_still):
+                again = f"{described(entry)} is sent{'' if is_late else ' again'}"
                 return f"{again} after the run was stopped ({stop.cause}, entry {stop.seq})"
         elif stop is None:
             goes_on = goes_on or (kind is entries.LeftBehind and entry.what in BEHIND)

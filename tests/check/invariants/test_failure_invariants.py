@@ -604,6 +604,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (refused_changes_told, answered((422, "", "(nothing)")), "refused with 422"),
     (refused_changes_told, answered((422, "", "Done: room 7, number unknown, it did not tell")),
      "refused with 422"),
+    (refused_changes_told, answered((422, "", "Booked: room 7 for two, 300 cents are paid back.")),
+     "refused with 422"),
     (refused_changes_told, answered((422, "refused", "The booking was made. Receipt: refused")),
      "refused with 422"),
     (no_lost_updates, asked().replied("", "a").add(

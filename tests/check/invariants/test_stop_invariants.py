@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 from recording import Recording, of_machine
@@ -162,6 +164,34 @@ def test_a_request_without_an_answer_is_not_sent_again_after_a_stop(body: str, f
     run.add(entries.ServiceRequest, 1, *pays, "{}").stop().ended(Outcome.ABORTED).after(1)
     run.add(entries.ServiceRequest, 2, *pays, body)
     assert len(run.found(nothing_starts_after_stop)) == finds
+
+
+@pytest.mark.parametrize(
+    ("method", "after_s", "keys", "finds"),
+    [
+        ("POST", 1, {}, 1),
+        ("POST", 0, {}, 0),  # it was due at the stop
+        ("DELETE", 1, {}, 0),
+        ("POST", 1, {"before": True}, 0),  # it may take back what was done
+        ("POST", 1, {"source": "import threading"}, 0),
+        ("POST", 1, {"mutating": ()}, 0),
+    ],
+)
+def test_no_change_is_begun_after_a_stop(
+    method: str, after_s: int, keys: dict[str, Any], finds: int
+) -> None:
+    run = Recording().prompt().request([GO])
+    if keys.get("before"):
+        run.add(entries.ServiceRequest, 1, "https://b.example", "POST", "/hold", "{}")
+        run.add(entries.ServiceReply, 1, 200)
+    run.stop().ended(Outcome.ABORTED).after(after_s)
+    run.add(entries.ServiceRequest, 2, "https://b.example", method, "/pay", "{}")
+    subject = Subject(
+        source=keys.get("source", ""), mutating=keys.get("mutating", ("https://b.example",))
+    )
+    found = run.found(nothing_starts_after_stop, subject)
+    assert len(found) == finds
+    assert all("POST https://b.example/pay is sent after the run was stopped" in f for f in found)
 
 
 @pytest.mark.parametrize("fails", [True, False])
