@@ -135,8 +135,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
     facts, policy = subject.facts, subject.retry
     assert policy is not None
     failures: defaultdict[int, tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is entries.Prompt:
             failures.clear()
         if (reply := reply_before(facts, entry)) is None:
@@ -210,8 +209,7 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
 def repeated_retries_wait(subject: Subject) -> Watch:
     """Two immediate retries may help after a lost connection; three in a row do harm."""
     facts, at_once = subject.facts, Counter[int]()
-    while True:
-        entry = yield
+    while entry := (yield):
         reply = _retried(facts, entry)
         is_retry = reply is not None and reply.fault is not None and facts.goes_on
         if not (is_retry and reply and entry.at_ns <= reply.at_ns):
@@ -456,8 +454,7 @@ def prompts_go_on_alike(subject: Subject) -> Watch:
     """Failures may be used up. Tools have done the same, as soon, beside as many summaries."""
     facts, went_on = subject.facts, dict[tuple[object, ...], int]()
     done: tuple[object, ...] = ()
-    while True:
-        entry = yield
+    while entry := (yield):
         took_ns = entry.at_ns - (facts.prompt.at_ns if facts.prompt else 0)
         if type(entry) is entries.Prompt:
             done = ()
@@ -552,8 +549,7 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
     """
     asked = is_asked = False
     told = list[str]()  # the texts of the last runs without a request
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is entries.Prompt:
             is_asked = False
         elif type(entry) is entries.Request:
@@ -583,8 +579,7 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
     """
     facts, limits = subject.facts, subject.limits
     said: set[str] = set()
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is not entries.Ended:
             said = said | {entry.text} if type(entry) is entries.Queued else set()
             continue
@@ -667,8 +662,7 @@ def no_lock_held_while_waiting(_: Subject) -> Watch:
     A prompt may wait until what an earlier one has left behind is over, which was stopped.
     """
     is_stopped = False
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is entries.StopRequested:
             is_stopped = True
         elif not is_stopped:

@@ -211,8 +211,7 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
     course = subject.course
     has_queue = Feature.QUEUE not in course.machine.unsupported
     waits = False
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is Queued:
             continue
         signal = entry.signal

@@ -14,7 +14,7 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
 from simloop.trace.entries import AnyEntry, Boundary, Footer
 
-Watch: TypeAlias = Generator[None, Any, str]
+Watch: TypeAlias = Generator[None, Any, Any]
 """A generator that receives entries by `send`, and returns the text of the first violation."""
 
 Check: TypeAlias = Callable[[Subject, Any], str]

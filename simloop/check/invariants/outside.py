@@ -61,8 +61,7 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
     """
     sent: dict[int, ServiceRequest] = {}
     refused: dict[tuple[Any, ...], int] = {}
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is Request:
             refused.clear()
         elif type(entry) is ServiceReply:
@@ -83,8 +82,7 @@ def refused_changes_not_repeated(subject: Subject) -> Watch:
 def uncertain_changes_not_repeated(subject: Subject) -> Watch:
     """The service may have acted on the first one. Each call of the model may make a request."""
     sent, of, uncertain = dict[int, ServiceRequest](), dict[int, str](), list[ServiceRequest]()
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is Request:
             sent, uncertain = {}, []
         elif type(entry) is ServiceReply:
@@ -119,8 +117,7 @@ def keys_used_once(subject: Subject) -> Watch:
     decides on one that it gives as a reference.
     """
     made: dict[tuple[str, str], ServiceRequest] = {}
-    while True:
-        entry = yield
+    while entry := (yield):
         key = entry.once or "".join(_NAMED_KEY.findall(entry.body))
         first = made.setdefault((entry.service, key), entry) if key else entry
         bodies = json_value(first.body), json_value(entry.body)
@@ -149,8 +146,7 @@ def no_lost_updates(subject: Subject) -> Watch:
     has_versions = PATTERNS["versions"].search(subject.source)
     reading, read = dict[int, str](), dict[str, list[Any]]()
     under_way, written = dict[int, ServiceRequest](), dict[str, ServiceRequest]()
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is ServiceReply:
             under_way.pop(entry.request, None)
             known = json_value(entry.body)
@@ -187,8 +183,7 @@ def looks_before_making(subject: Subject) -> Watch:
     """Both read an address, and send the same there. A service makes it once for one key."""
     reading, looks = dict[int, str](), Counter[str]()
     made = dict[str, ServiceRequest]()
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is ServiceReply:
             looks[reading.pop(entry.request, "")] += entry.status in _LOOKED
             if entry.status >= REFUSED or entry.failure:
@@ -322,8 +317,7 @@ def changes_committed(subject: Subject) -> Watch:
     A service may have done what fails. What it refuses may be undone, and a failure may be noted.
     """
     most = inf  # so many changes are kept without one that undoes another
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is LeftBehind:
             if entry.what == "transaction" and subject.facts.stop is None:
                 return f"{entry.name} of a database are left without a commit at {entry.place}"
@@ -368,8 +362,7 @@ def services_not_pressed(subject: Subject) -> Watch:
     failed: dict[tuple[str, str, str, str], ServiceReply] = {}
     at_once: Counter[tuple[str, str, str, str]] = Counter()
     soon: Counter[tuple[str, str, str, str]] = Counter()
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is Request:
             sent, failed = {}, {}
             at_once.clear()
@@ -414,8 +407,7 @@ def slow_programs_ended(subject: Subject) -> Watch:
     left_ns: dict[int, int] = {}  # the end of the run that has left it
     grace_ns = subject.tool_timeout or 2 * tools.SOON_NS
     in_thread = False
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is ProgramStarted:
             running[entry.number] = entry
             new.add(entry.number)
@@ -464,8 +456,7 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
     can_break_off = not subject.source or PATTERNS["breaks off"].search(subject.source)
     running: dict[object, ToolStarted | ProgramStarted | ServiceRequest] = {}
     started_ns: list[int] = []
-    while True:
-        entry = yield
+    while entry := (yield):
         kind, due = type(entry), list[object]()
         if kind is ProgramStarted or (kind is ToolStarted and can_break_off):
             running[entry.call_id if kind is ToolStarted else entry.number] = entry
@@ -515,8 +506,7 @@ def calls_broken_off_in_time(subject: Subject) -> Watch:
     """An agent that lets each request take as long as that means a timeout of requests."""
     most_ns, sent_ns = subject.tool_timeout or 0, dict[int, int]()
     longest_ns = 0
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is ServiceRequest:
             if len(subject.asked) == 1:
                 sent_ns[entry.number] = entry.at_ns

@@ -57,8 +57,7 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
     ended: Counter[_Work] = Counter()
     changing: dict[int, entries.ServiceRequest] = {}
     changed, done = set[tuple[str, ...]](), set[tuple[str, ...]]()  # before the pause, and since
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is entries.ServiceRequest:
             if not entry.once and changes_a_service(entry, subject.mutating):
                 if what_of(entry) in changed and subject.facts.request is None:
@@ -99,8 +98,7 @@ def refused_changes_not_made(subject: Subject) -> Watch:
     As many refusals as the reply has calls refuse them all; of fewer, it is not clear which.
     """
     refusals: list[entries.Input] = []
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is entries.Input:
             refusals = [*refusals, entry] if _refuses(entry) else []
         elif type(entry) is entries.Request:
@@ -128,8 +126,7 @@ def changes_asked_about(subject: Subject) -> Watch:
     An agent may ask about large changes alone.
     """
     said, agreed = "", False
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is entries.Ended:
             said = entry.text
         elif kind is entries.Request:
@@ -163,8 +160,7 @@ def tools_ask_each_time(subject: Subject) -> Watch:
     """It asks while it runs. One with smaller numbers, or another result, may need no question."""
     asked, runs = set[str](), dict[str, entries.ToolStarted]()
     allowed: dict[tuple[str, ...], entries.ToolStarted] = {}  # by the first words of their results
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is entries.Input:
             is_allowed = "?" in entry.prompt and entry.text.strip().lower() in _YES
             asked |= {entry.asked_by} if is_allowed else set()
@@ -195,8 +191,7 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
     answered: set[str] = set()
     earlier: set[str] = set()  # the calls before the newest pause
     is_stopped = False  # once: its question may stay on the screen
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is entries.StopRequested:
             is_stopped = True
         elif kind is entries.Input:

@@ -137,8 +137,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
     prompt = newest = lacks = proposal = ""
     is_first = goes_on = is_direct = False
     asked = 0  # the request without tools that holds the prompt
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is entries.Prompt:
             prompt = newest = entry.text
             is_first, lacks, asked = True, "", 0
@@ -267,8 +266,7 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
 def prompt_and_tools_kept(subject: Subject) -> Watch:
     """A compaction may drop the first message, which is the system prompt, and so may a retry."""
     facts, offering = subject.facts, dict[int, SentRequest]()  # the newest of each conversation
-    while True:
-        entry = yield
+    while entry := (yield):
         request, before = facts.request, offering.get(facts.conversation)
         assert request is not None
         if before and before.tools == request.tools and _is_cut(before, request.system_prompt):
@@ -306,8 +304,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     told: list[Message] = []  # what stands for a summary that failed before
     begins = set[str]()  # the words before a summary
     systems = earlier = set[str]()  # the system prompts before the request, and with it
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is not entries.Request:
             said.add(entry.text)
             continue
@@ -365,8 +362,7 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
     asked: SentRequest | None = None
     newest: SentRequest | None = None
     folded = ""  # what the summaries tell that are told in the next one
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is entries.Ended:
             if entry.outcome is not Outcome.COMPLETED:
                 del said[before_run:]
@@ -426,8 +422,7 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
     # By the id, or by what an agent may not change, for each conversation.
     ran: dict[int, set[str | tuple[str, str]]] = {}
     failed = set[str]()
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is entries.ToolResult:
             failed |= {entry.call_id} if entry.is_error else set()
             continue
@@ -514,8 +509,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     def is_forbidden(reply: ReceivedReply) -> bool:
         return why(reply) and not reply.is_stopped
 
-    while True:
-        entry = yield
+    while entry := (yield):
         kind = type(entry)
         is_failed = kind is entries.Transition and type(entry.signal) is ModelFailed
         if is_failed or kind is entries.Backoff:
@@ -572,8 +566,7 @@ def no_duplicate_messages(subject: Subject) -> Watch:
     replies: list[ReceivedReply] = []  # that are not counted yet
     sent_in: defaultdict[int, Counter[tuple[type, str]]] = defaultdict(Counter)
     newest = Counter[int]()  # the numbers of the requests that were counted
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is not entries.Request:
             said[UserMessage, entry.text] += 1
             continue

@@ -78,8 +78,7 @@ def failed_programs_told(subject: Subject) -> Watch:
     complaining: set[int] = set()
     failed: dict[str, int] = {}
     lost = ""
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) in {Prompt, Queued, StopRequested}:
             lost = ""
         elif type(entry) is ServiceReply:
@@ -125,8 +124,7 @@ def failed_programs_told(subject: Subject) -> Watch:
 def pages_told(subject: Subject) -> Watch:
     """A page says whether there is a next one. A result may say that there are more."""
     asked, pages = dict[int, str](), dict[str, list[dict[str, Any]]]()
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is ServiceRequest:
             asked[entry.number] = entry.path
         elif type(entry) is ServiceReply:
@@ -169,8 +167,7 @@ def refused_changes_told(subject: Subject) -> Watch:
     changing: dict[int, bool] = {}  # by number, whether it was sent before
     sent, told = list[object](), dict[tuple[str, str], dict[bool, int]]()
     reply: ServiceReply | None = None
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is ServiceRequest:
             if entry.method in tools.CHANGING:
                 changing[entry.number] = tools.what_of(entry) in sent
@@ -206,8 +203,7 @@ def refused_changes_told(subject: Subject) -> Watch:
 def failed_changes_told_to_the_user(subject: Subject) -> Watch:
     """The answer of the model cannot tell of it: an agent adds some words of its own."""
     sent, failed = dict[int, ServiceRequest](), ""
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is ServiceRequest:
             is_behind = all(each.name.startswith(OUTPUT_TOOL) for each in subject.asked)
             if is_behind and outside.is_change(subject, entry) and entry.method in tools.CHANGING:
@@ -237,8 +233,7 @@ def made_before_once(subject: Subject) -> Watch:
     made, own = list[tuple[str, str]](), set[object]()  # changes, with keys, or "" and a failure
     ran = dict[str, ToolResult | None]()
     wrong = dict[tuple[str, str], tuple[str, bool]]()  # why, and whether two calls have made it
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is Request:
             added = [call for message in subject.facts.added for call in calls_of(message)]
             if len(works := {(call.name, call.arguments) for call in added}) == 1:
@@ -333,8 +328,7 @@ def changes_not_denied(subject: Subject) -> Watch:
     bodies = dict[str, str]()  # the answers to changes
     hidden = set[str]()  # the calls that fail after a change
     twice = set[str]()  # those that would make another change
-    while True:
-        entry = yield
+    while entry := (yield):
         begun = {} if type(entry) in (StopRequested, ServiceRequest, ProgramStarted) else begun
         if type(entry) is ToolStarted:
             is_ours = outside.is_change(subject, entry)
@@ -402,8 +396,7 @@ def failures_not_remembered(subject: Subject) -> Watch:
     """
     told: dict[tuple[str, str], tuple[str, int]] = {}
     has_begun = has_failed = False
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) in {ToolStarted, ProgramStarted, ServiceRequest}:
             has_begun = True
         elif type(entry) is ToolResult:

@@ -55,8 +55,7 @@ def tool_runs_at_most_once(subject: Subject) -> Watch:
     machine = subject.machine is not None
     called: Counter[str] = Counter()
     started: Counter[str] = Counter()
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is Prompt:
             if not machine:
                 called.clear()
@@ -87,8 +86,7 @@ def changes_made_once(subject: Subject) -> Watch:
     started, inner = Counter[Any](), Counter[Any]()
     done: dict[str, list[str]] = {}
     answered: dict[str, set[str]] = {}
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is Prompt:
             called -= started  # the others may have waited for the user's yes
             started.clear()
@@ -161,8 +159,7 @@ def only_called_tools_run(subject: Subject) -> Watch:
     open_calls: Counter[tuple[str, str]] = Counter()
     settings = subject.settings
     exact = settings is None or not (settings.hooks.before_tool_call or settings.tool_rules.convert)
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is ToolCall:
             call = entry.name, entry.arguments
             made.setdefault(entry.call_id, []).append(call)
@@ -203,8 +200,7 @@ def tool_arguments_fit_the_schema(subject: Subject) -> Watch:
     some of its own, such as a session. A result with `none` tells that nothing was done.
     """
     wrong = dict[str, str]()
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is ServiceRequest:
             wrong.clear()
         elif type(entry) is ToolStarted:
@@ -301,8 +297,7 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
     running: dict[str, ToolCalled] = {}
     recorded: set[str] = set()  # the tools whose runs the trace has
     runs: list[_Run] = []
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is Prompt:
             running, runs = {}, []
         elif kind is ToolResult:
@@ -370,8 +365,7 @@ def failures_told(subject: Subject) -> Watch:
     has an id of its own. A tool that was broken off has no result.
     """
     failed: dict[str, tuple[str, str]] = {}
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is ToolResult:
             failed = {one: each for one, each in failed.items() if each[0] != entry.name}
             if entry.is_error:
@@ -410,8 +404,7 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
     running: dict[str, ToolStarted] = {}
     answered: dict[str, str] = {}  # calls whose tools may go on, with the place of the answer
     machine = subject.machine is not None
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is ToolStarted:
             running[entry.call_id] = entry
             answered.pop(entry.call_id, None)
@@ -456,8 +449,7 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
     """
     running: dict[str, ToolStarted] = {}
     ended_ns, stopped, interrupted = -1, False, False
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is ToolStarted:
             running[entry.call_id] = entry
         elif kind is ToolResult:
@@ -491,8 +483,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
     returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
     began, earlier = dict[str, int](), set[str]()  # the times; the ids of earlier runs
     stopped = broken_off = False
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is ToolResult:
             if not stopped and not (entry.is_error and (broken_off or entry.call_id in own)):
                 returned.setdefault(entry.call_id, []).append(entry)
@@ -551,8 +542,7 @@ def results_not_crossed(subject: Subject) -> Watch:
     ran: dict[str, tuple[str, str]] = {}
     results: dict[str, ToolResult] = {}
     made, bodies = dict[int, str](), dict[str, list[str]]()  # for calls, by services
-    while True:
-        entry = yield
+    while entry := (yield):
         if type(entry) is ToolStarted:
             ran[entry.call_id] = entry.name, entry.arguments
         elif type(entry) is ToolResult:
@@ -661,8 +651,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
     facts, has_begun, told = subject.facts, False, dict[tuple[str, str], dict[str, Any]]()
     ran, results = dict[str, tuple[str, object]](), set[tuple[str, str]]()
     all_ran = list[tuple[str, object]]()  # calls may share an id
-    while True:
-        entry = yield
+    while entry := (yield):
         kind = type(entry)
         has_begun = has_begun or kind in {ToolStarted, ServiceRequest, ProgramStarted}
         if kind is ToolStarted:

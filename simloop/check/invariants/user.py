@@ -97,8 +97,7 @@ def queued_messages_delivered(subject: Subject) -> Watch:
     taken: list[str] = []  # queued at the end of the run before, and not the prompt
     there: list[str] = []  # queued at the end of the newest run
     completed = False
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is entries.Queued:
             said.add(entry.text)
             waiting.add(entry)
@@ -153,8 +152,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
     prepared its answer with other system prompts, the request for the answer is judged.
     """
     memory = _Memory(subject)
-    while True:
-        entry = yield
+    while entry := (yield):
         found = ""
         if type(entry) is entries.Ended:
             found = memory.end(entry)
@@ -187,8 +185,7 @@ def changes_of_broken_runs_kept(subject: Subject) -> Watch:
     steps = subject.limits.max_steps if subject.limits else 0
     window = max(_WINDOW, min(2 * steps + 2, _MOST // 2))  # it has all messages of a prompt
     was, sent_now = list[SentRequest](), list[SentRequest]()  # in the run before and in this one
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is entries.Prompt:
             is_of_one = _speaker(prompt) == _speaker(entry.text)
             before = {call for call, work in made.items() if work not in tried and is_of_one}
@@ -433,8 +430,7 @@ def _is_long(facts: Facts, before: SentRequest, request: SentRequest) -> bool:
 def continued_answers_are_whole(subject: Subject) -> Watch:
     """An agent may also ask for a shorter answer, which replaces the one that was cut off."""
     facts, parts, is_first = subject.facts, list[str](), True
-    while True:
-        entry = yield
+    while entry := (yield):
         reply = facts.reply if type(entry) is entries.Ended else facts.replies.get(
             0 if facts.before is None else facts.before.number
         )  # fmt: skip
@@ -477,8 +473,7 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
     stop: entries.StopRequested | None = None
     goes_on, under_way = False, set[int]()  # an earlier run; the requests to services at the stop
     has_changed = has_threads = _THREADS.search(subject.source) is not None
-    while True:
-        entry = yield
+    while entry := (yield):
         if (kind := type(entry)) is entries.StopRequested:
             if _ends_the_run(subject, entry):
                 stop, under_way = entry, set() if has_threads else {*sent}
