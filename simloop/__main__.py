@@ -26,8 +26,7 @@ def _quit(*_: object) -> "NoReturn":
 def main() -> None:
     """Import the command line and run it."""
     # A shell may start the command with Ctrl-C ignored.
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if ours:
+    if ours := (signal.getsignal(signal.SIGINT) is signal.default_int_handler):
         signal.signal(signal.SIGINT, _quit)
     from simloop.cli import main as command_line  # noqa: PLC0415 - with the handler in place
 

@@ -284,8 +284,7 @@ def hook_for(choices: Choices) -> ScriptedHook:
     keys: dict[str, Any] = {}
     # Each point has as many choices, so that a shrinker can change the point alone.
     for name, (probability, values) in islice(chain(_POINTS[point].items(), _UNUSED), _CHANGES):
-        value = choices.maybe(probability, partial(one_of, values=values))
-        if value is not None:
+        if (value := choices.maybe(probability, partial(one_of, values=values))) is not None:
             keys[name] = value
     tool = choices.maybe(0.3, partial(one_of, values=TOOLS))
     if tool is not None and point.endswith("tool_call"):

@@ -184,12 +184,13 @@ def _cuts(abilities: Abilities, offer: Offer | None = None) -> Iterator[Circumst
     for fault in faults.FAULTS:
         if fault.stage in (faults.Stage.AMID, faults.Stage.END) and fault.name not in NO_WIRE:
             for where, say in (("a call", ""), ("a text", "Some words")):
-                act, name = _broken(fault, say), f"{fault.name} in {where}"
+                act, name = partial(_broken, fault, say=say), f"{fault.name} in {where}"
                 yield Circumstance(name, act, fault.is_breach, "stall" in fault.keys)
         if fault.name in _AMID_ANSWERS and offer and offer.course:
-            yield Circumstance(f"{fault.name} in the answer", _broken(fault, is_last=True))
+            late = partial(_broken, fault, is_last=True)
+            yield Circumstance(f"{fault.name} in the answer", late)
     for pace in ({"first_part": "20s"}, {"first_part": "170s"}, {"per_part": "15s"}):
-        yield Circumstance(f"pace {pace}", _changed(pace=Pace(**pace)))
+        yield Circumstance(f"pace {pace}", partial(_changed, pace=Pace(**pace)))
     for name, keys in _REPLIES.items():
         is_breach = name == "no calls" or (name == "blank" and not abilities.asks_openai)
         yield Circumstance(name, _inserted(keys), is_breach)
@@ -198,28 +199,23 @@ def _cuts(abilities: Abilities, offer: Offer | None = None) -> Iterator[Circumst
 _AMID_ANSWERS = ("finish length", "lost mid output", "error part overloaded_error")
 
 
-def _broken(fault: faults.ReplyFault, say: str = "Some words", *, is_last: bool = False) -> Act:
+def _broken(
+    fault: faults.ReplyFault, draft: WorldDraft, place: int, *, say: str = "Some words",
+    is_last: bool = False,
+) -> None:  # fmt: skip
     """Insert a reply that breaks; the model makes it whole when it is asked again."""
     update = {key: getattr(reply_of_fault(fault), key) for key in fault.keys}
-
-    def act(draft: WorldDraft, place: int) -> None:
-        whole = Reply(say=say) if say else draft.reply(place)
-        if not (whole.say or whole.call):
-            whole = Reply(say="Some words")
-        is_at_end = is_last or (say and "stall" in fault.keys)  # so one of the texts is the answer
-        at = draft.answer_at if is_at_end else place
-        draft.insert(at, whole.model_copy(update={"finish": None, **update}))
-
-    return act
+    whole = Reply(say=say) if say else draft.reply(place)
+    if not (whole.say or whole.call):
+        whole = Reply(say="Some words")
+    is_at_end = is_last or (say and "stall" in fault.keys)  # so one of the texts is the answer
+    at = draft.answer_at if is_at_end else place
+    draft.insert(at, whole.model_copy(update={"finish": None, **update}))
 
 
-def _changed(**update: Any) -> Act:
-
-    def act(draft: WorldDraft, place: int) -> None:
-        at = draft.at(place)
-        draft.replies[at : at + 1] = [draft.reply(place).model_copy(update=update)]
-
-    return act
+def _changed(draft: WorldDraft, place: int, **update: Any) -> None:
+    at = draft.at(place)
+    draft.replies[at : at + 1] = [draft.reply(place).model_copy(update=update)]
 
 
 def _answers(offer: Offer) -> Iterator[Circumstance]:
@@ -365,7 +361,7 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     """Yield the ends of tools whose runs simloop sees, alone and beside another call."""
     for name in (name for name, tool in base.tools.items() if tool.answers):
         for keys in ANSWER_FAULTS:
-            yield Circumstance(f"{name} {keys} once", _answering(name, keys))
+            yield Circumstance(f"{name} {keys} once", partial(_answering, name, keys))
     for name in sorted(offer.ran - offer.tools.keys()):  # the course runs it inside of a tool
         for keys in _TOOLS:
             if keys.keys() & {"raises", "takes", "hangs"}:
@@ -413,8 +409,7 @@ def _tool(base: Scenario, name: str, keys: Keys, calls: Sequence[Mapping[str, in
     def act(draft: WorldDraft, place: int) -> None:
         draft.keys["tools"] = {**draft.get("tools"), name: tool}
         own = draft.offer.tools
-        made = [{one: own[one].number(n)} for each in calls for one, n in each.items()]
-        if made:
+        if made := [{one: own[one].number(n)} for each in calls for one, n in each.items()]:
             draft.insert(place, Reply(call=made))
 
     return act
@@ -428,12 +423,9 @@ def _people(offer: Offer) -> Iterator[Circumstance]:
         yield Circumstance(f"the user types {name}", act)
 
 
-def _answering(name: str, keys: Keys) -> Act:
-    def act(draft: WorldDraft, place: int) -> None:
-        tools = draft.get("tools")
-        draft.keys["tools"] = {**tools, name: with_answer(tools[name], keys, place)}
-
-    return act
+def _answering(name: str, keys: Keys, draft: WorldDraft, place: int) -> None:
+    tools = draft.get("tools")
+    draft.keys["tools"] = {**tools, name: with_answer(tools[name], keys, place)}
 
 
 def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
@@ -456,19 +448,20 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
             what = f"two things in each call of the course, and a {end} after"
             yield Circumstance(what, _both(two, after))
         yield Circumstance("each call of the course twice", partial(_twice, str))
-        again = _both(_twice_and_again, _rested(limits))
+        again = _both(_twice_and_again, partial(_rested, limits))
         yield Circumstance("each call of the course twice, and again", again)
         yield Circumstance("two things in each call of the course", two)
-        another = _both(_one_by_one, _rested(limits))
+        another = _both(_one_by_one, partial(_rested, limits))
         yield Circumstance("each call of the course, then for another thing", another)
         for place, words in (-1, "last"), (-2, "last but one"), (0, "first"):
             both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)
             what = f"each call of the course, also with another {words} argument at once"
             yield Circumstance(what, both)
-    yield Circumstance("the second prompt is refused", _in_second(http={"status": 401}))
-    halt = _both(_in_second(), _stopped(after="request", nth=2))
+    refused = partial(_in_second, http={"status": 401})
+    yield Circumstance("the second prompt is refused", refused)
+    halt = _both(_in_second, _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
-    yield Circumstance("the second prompt is answered", _in_second())
+    yield Circumstance("the second prompt is answered", _in_second)
     asks = offer.first or base.models  # else a summary is asked for as an answer is
     if asks:
         broken = [*_SUMMARIES.values()][1:]
@@ -489,10 +482,11 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     for what, act in (("a long conversation", _long(slow)), ("many prompts", _many(slow))):
         yield Circumstance(f"{what}, stopped in a summary", _both(act, stop))
     for phase in ("request", "tool-started", "finish"):
-        yield Circumstance(f"a message after {phase}", _told(phase))
-    yield Circumstance("two messages after request", _both(*[_told("request")] * 2))
+        yield Circumstance(f"a message after {phase}", partial(_told, phase))
+    yield Circumstance("two messages after request", _both(*[partial(_told, "request")] * 2))
     for before, words in ((0, "last"), (1, "last but one")) if offer.course else ():
-        yield Circumstance(f"a message after the {words} request", _told("request", before))
+        late = partial(_told, "request", before_last=before)
+        yield Circumstance(f"a message after the {words} request", late)
     if offer.first and limits and limits.max_steps <= _MOST_STEPS:
         looks = Reply(call=offer.call(0), times=limits.max_steps)
         yield Circumstance("the limit of steps after the calls", partial(_after_calls, looks))
@@ -560,15 +554,11 @@ def _steps(times: int, draft: WorldDraft, _: int) -> None:
     draft.keys["then"] = [*_then(draft, FURTHER), _LAST]
 
 
-def _in_second(**keys: Any) -> Act:
+def _in_second(draft: WorldDraft, _: int, **keys: Any) -> None:
     """Answer at once, answer the second prompt otherwise, and ask a third time."""
-
-    def act(draft: WorldDraft, _: int) -> None:
-        end = draft.reply(len(draft.replies))
-        draft.replies = [end, Reply(**keys) if keys else end]
-        draft.keys["then"] = [*_then(draft, FURTHER), _LAST]
-
-    return act
+    end = draft.reply(len(draft.replies))
+    draft.replies = [end, Reply(**keys) if keys else end]
+    draft.keys["then"] = [*_then(draft, FURTHER), _LAST]
 
 
 _FULL = TokenUsage(input=180_000, output=9_000)
@@ -635,14 +625,11 @@ def _summed(draft: WorldDraft, keys: Keys, early: str, broken: Sequence[Keys]) -
         }
 
 
-def _told(phase: str, before_last: int | None = None) -> Act:
-    def act(draft: WorldDraft, _: int) -> None:
-        number = len(draft.get("queue")) + 1
-        nth = 1 if before_last is None else max(len(draft.replies) + 1 - before_last, 1)
-        message = Queued(say=f"Message {number}.", after=phase, nth=nth)
-        draft.keys["queue"] = [*draft.get("queue"), message]
-
-    return act
+def _told(phase: str, draft: WorldDraft, _: int, *, before_last: int | None = None) -> None:
+    number = len(draft.get("queue")) + 1
+    nth = 1 if before_last is None else max(len(draft.replies) + 1 - before_last, 1)
+    message = Queued(say=f"Message {number}.", after=phase, nth=nth)
+    draft.keys["queue"] = [*draft.get("queue"), message]
 
 
 def _twice(other: Callable[[str], Any], draft: WorldDraft, _: int) -> None:
@@ -691,17 +678,13 @@ def _one_by_one(draft: WorldDraft, _: int, *, again: bool = True) -> None:
 _alone = partial(_one_by_one, again=False)
 
 
-def _rested(limits: Limits | None) -> Act:
+def _rested(limits: Limits | None, draft: WorldDraft, _: int) -> None:
     """Answer before the limit of steps, and go on after a further prompt."""
-
-    def act(draft: WorldDraft, _: int) -> None:
-        most, end = limits.max_steps - 1 if limits else 0, draft.reply(len(draft.replies))
-        made = draft.replies
-        parts = [made[n : n + most] for n in range(0, len(made), most)] if most > 0 else [made]
-        draft.replies = [*chain.from_iterable([*part, end] for part in parts[:-1]), *parts[-1]]
-        draft.keys["then"] = [*draft.get("then"), *[FURTHER] * (len(parts) - 1)]
-
-    return act
+    most, end = limits.max_steps - 1 if limits else 0, draft.reply(len(draft.replies))
+    made = draft.replies
+    parts = [made[n : n + most] for n in range(0, len(made), most)] if most > 0 else [made]
+    draft.replies = [*chain.from_iterable([*part, end] for part in parts[:-1]), *parts[-1]]
+    draft.keys["then"] = [*draft.get("then"), *[FURTHER] * (len(parts) - 1)]
 
 
 def _changed_texts(text: str) -> Any:
@@ -847,19 +830,17 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
                 yield Circumstance(what, again)
     for each in chain(_failures(abilities), _cuts(abilities)) if base.models else ():
         for name in base.models:
-            yield each._replace(name=f"{each.name} for {name}", act=_for_party(name, each))
+            act = partial(_for_party, name, each)
+            yield each._replace(name=f"{each.name} for {name}", act=act)
 
 
-def _for_party(name: str, each: Circumstance) -> Act:
-    def act(draft: WorldDraft, place: int) -> None:
-        known = draft.get("models")
-        *course, last = known[name].replies
-        inner = WorldDraft(draft.base, Offer(course=course, last=last))
-        each.act(inner, place)
-        changed = known[name].model_copy(update={"replies": inner.scenario().model})
-        draft.keys["models"] = {**known, name: changed}
-
-    return act
+def _for_party(name: str, each: Circumstance, draft: WorldDraft, place: int) -> None:
+    known = draft.get("models")
+    *course, last = known[name].replies
+    inner = WorldDraft(draft.base, Offer(course=course, last=last))
+    each.act(inner, place)
+    changed = known[name].model_copy(update={"replies": inner.scenario().model})
+    draft.keys["models"] = {**known, name: changed}
 
 
 def _with_services(name: str, routes: list[Route]) -> Act:

@@ -37,9 +37,8 @@ _MOST = 60
 _TYPED = [Line(say="y", times=20)]
 """The lines of a user who agrees. They end, because an agent may read until they do."""
 _LONG = 20_000
-_LATE = re.compile(
-    r"(?i)(cancel|delete|drop|remove|release|reset|revoke|undo|withdraw)|(transfer_to_|hand_?off)"
-).match
+_UNDO = ("cancel", "delete", "drop", "remove", "release", "reset", "revoke", "undo", "withdraw")
+_LATE: tuple[str | tuple[str, ...], ...] = ("transfer_to_", _UNDO)
 _EMPTY = ("", "[]", "{}", "null", "None")
 _NAMES = re.compile(  # in a prompt, such as `Ida Berg`, and what it quotes
     r"(?<=[a-z,;:] )[A-Z]\w+(?: [A-Z]\w+)*|(?<=[ (][\"'“])[\w -]{2,40}(?=[\"'”])"
@@ -275,17 +274,14 @@ class _Caller:
             return _answer(request, self._known)
         _keep_words([example(spec.description) for spec in request.tools], self._known)
         due = [spec for spec in request.tools if spec.name not in self._called]
-        due.sort(key=lambda spec: (spec.name in self._ending, _turn(spec.name)))  # stable
+        # A sort is stable.
+        due.sort(key=lambda spec: (spec.name in self._ending, *map(spec.name.startswith, _LATE)))
         if not due or len(self._called) >= _MOST:
             return _answer(request, self._known)
         name = due[0].name
         self._called.add(name)
         arguments = Arguments(_schema(due[0]), self._known, self._forms.get(name, 0))
         return Reply(call={name: arguments.plain})
-
-
-def _turn(name: str) -> int:
-    return (found.lastindex or 0) if (found := _LATE(name)) else 0
 
 
 def _answer(request: Request, known: Known) -> Reply:

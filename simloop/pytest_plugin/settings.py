@@ -33,8 +33,7 @@ def settings_of_async(item: pytest.Item) -> dict[str, Any]:
     settings = _marked(item, _OF_ASYNC_TESTS, "for `simloop_run`; an async test is its own agent")
     if "seeds" in settings and "seed" in settings:
         pytest.fail("the marker simloop takes seed= or seeds=, not both", pytrace=False)
-    seeds = settings.pop("seeds", None)
-    if seeds is not None and (type(seeds) is not int or seeds < 1):
+    if (seeds := settings.pop("seeds", None)) is not None and (type(seeds) is not int or seeds < 1):
         pytest.fail(f"seeds= is a number of runs, such as 200, not {seeds!r}", pytrace=False)
     settings |= _flags(item)
     one = settings.pop("seed", 0 if seeds is None else None)

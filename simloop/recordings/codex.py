@@ -80,8 +80,7 @@ class _Rollout:
             self.session.recording.leave_out_type("an item", kind)
 
     def event(self, event: dict[str, Any], at_ns: int | None) -> None:
-        kind = word(event, "type")
-        if kind == "token_count":
+        if (kind := word(event, "type")) == "token_count":
             self.close(at(event, "info.last_token_usage"))
         elif kind == "user_message" or word(event, "item.type") == "UserMessage":
             said = word(event, "message") or text_of(at(event, "item.content"))

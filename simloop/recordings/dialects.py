@@ -92,8 +92,7 @@ def unwrapped(value: Any) -> Mapping[str, Any]:
     outer = mapping(value)
     if isinstance(value, str):
         return {"role": "user", "content": value}
-    inner = mapping(value, "message", "kwargs", "data")
-    if not inner or "role" in outer:
+    if not (inner := mapping(value, "message", "kwargs", "data")) or "role" in outer:
         return outer
     if "message" in outer:
         return unwrapped(inner) if "kwargs" in inner else {"role": "assistant", **inner}

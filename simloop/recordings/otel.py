@@ -101,8 +101,7 @@ def _read_span(span: RecordedSpan, row: Mapping[str, Any], logs: list[Any]) -> b
         span.result = at(attributes, *_KNOWN["results"])
         return True
     model = None if kind else at(attributes, "gen_ai.request.model", "gen_ai.prompt.0.role")
-    is_model = bool(model) or kind in _KNOWN["model"]
-    if is_model:
+    if is_model := bool(model) or kind in _KNOWN["model"]:
         _read_model(span, attributes, told)
     return is_model
 

@@ -29,8 +29,7 @@ def read(file: RecordingFile, recording: Recording) -> None:
 
 
 def _whole(file: RecordingFile) -> Mapping[str, Any]:
-    start = file.data.lstrip()[:1]
-    if start == b"{":
+    if (start := file.data.lstrip()[:1]) == b"{":
         return mapping(file.json())
     if start == b"[" or b"\n[[interactions]]" in file.data:
         try:

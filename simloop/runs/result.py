@@ -511,8 +511,7 @@ def check_tool_settings(scenario: Scenario, loop: str, trace: LoopTrace) -> None
         return
     named = (call.name for _, call in _seen_calls(trace))
     lost = {name: stated(scenario.tools[name]) for name in named if name in scenario.tools}
-    keys = [f"tools.{name}.{setting}" for name, each in lost.items() for setting in each]
-    if not keys:
+    if not (keys := [f"tools.{name}.{setting}" for name, each in lost.items() for setting in each]):
         return
     functions = ", ".join(f"`{name}`" for name, each in lost.items() if each)
     error = CannotExpress(loop, [f"its own code runs {functions}, without {', '.join(keys)}"])

@@ -225,8 +225,7 @@ class Expect(Strict):
         for key, requests in self.sent_by_key().items():
             known = False
             for place, each in enumerate(requests):
-                adds = isinstance(each, SentRequest) and each.adds is not None
-                if adds and not known:
+                if (adds := isinstance(each, SentRequest) and each.adds is not None) and not known:
                     words = "the request before it states no messages: write messages"
                     raise wrong(f"{key}.{place}.adds", words)
                 known = adds or (isinstance(each, SentRequest) and each.messages is not None)

@@ -63,8 +63,7 @@ def expected(given: Mapping[str, object], key: str = "expect") -> Expect:
 
 def check_names_in(scenario: Scenario) -> None:
     """Raise ScenarioError with each unknown fault site, loop and judge."""
-    found = _mistake(_check_known, scenario.loop, "loop")
-    if not found:
+    if not (found := _mistake(_check_known, scenario.loop, "loop")):
         found += _mistake(check_judge_as, scenario.judge_as, scenario.loop)
     for other in scenario.expect_on:
         found += _mistake(_check_known, other, f"expect_on.{other}")

@@ -299,8 +299,7 @@ class _Tree:
         return Document(self.root, self.path, self.marks)
 
     def add(self, event: Any) -> None:
-        kind = type(event)
-        if kind is yaml.ScalarEvent:
+        if (kind := type(event)) is yaml.ScalarEvent:
             self._add_scalar(event)
         elif kind is yaml.MappingStartEvent:
             self._open({}, event)

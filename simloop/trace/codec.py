@@ -121,8 +121,8 @@ _ENDS = frozenset((entries.Finish, entries.Error, entries.StreamCut))
 def comparable(record: Iterable[Any]) -> bytes:
     """Return the bytes by which two runs are compared.
 
-    Names in the folder for temporary files do not count, because another process may hold them,
-    and so the digests of messages that have such a name do not, either.
+    Names in the folder for temporary files, which another process may hold, do not count, nor do
+    the digests of what has them.
     """
     lines = _ENCODER.encode_lines(record)
     return _PASSING.sub(b"", lines) if _TEMPORARY in lines else lines

@@ -176,8 +176,7 @@ def excerpts(one: Any, other: Any, nothing: str = "nothing") -> tuple[int, str, 
     pairs = enumerate(zip(one, other, strict=False))
     shared = next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
     start = one.rfind("\n", 0, shared) + 1
-    before = shared - _WIDTH // 4
-    if before > start and max(len(one), len(other)) - start > _WIDTH:
+    if (before := shared - _WIDTH // 4) > start and max(len(one), len(other)) - start > _WIDTH:
         start = one.find(" ", before, shared) + 1 or before
     cut = "…" if start else ""
     shown = (f"{cut}{escape(text[start:], _WIDTH)}" for text in (one, other))

@@ -77,8 +77,7 @@ class Channel(http.ReplyCourse):
         while True:
             while not self._steps:
                 yield None
-            step = self._steps.popleft()
-            if step is OVER:
+            if (step := self._steps.popleft()) is OVER:
                 return
             if isinstance(step, BaseException):
                 raise step
@@ -384,8 +383,7 @@ def _environ(request: http.HttpRequest, address: str) -> dict[str, Any]:
         "HTTP_HOST": parts.netloc,
     }  # fmt: skip
     for name, value in request.headers:
-        key = name.upper().replace("-", "_")
-        if key == "CONTENT_TYPE":
+        if (key := name.upper().replace("-", "_")) == "CONTENT_TYPE":
             environ[key] = value
         elif key != "CONTENT_LENGTH":
             environ[f"HTTP_{key}"] = value

@@ -43,8 +43,7 @@ async def mcp_session(world: World | None = None, **given: Any) -> AsyncIterator
     except ImportError as error:
         hint = install_hint("mcp")
         raise ScenarioError("an MCP session needs the package mcp", hint=hint) from error
-    world = world or current_world()
-    if world is None:
+    if (world := world or current_world()) is None:
         hint = "give the world that the agent gets: simloop.mcp_session(world)"
         raise ScenarioError("an MCP session needs the world of a run", key="world", hint=hint)
     server = _Server(mcp, world.tools, world.model.loop.now_ns)

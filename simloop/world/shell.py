@@ -153,8 +153,7 @@ class Shell(Struct, eq=False):
         dashed = [word for word in arguments if options is not None and word[:1] == "-"]
         operands = [word for word in arguments if word not in dashed]
         given = ShellInput(self.files, name, "".join(word[1:] for word in dashed), operands, text)
-        unknown = given.options.strip(options)
-        if unknown or len(operands) < least - (text is not None):
+        if (unknown := given.options.strip(options)) or len(operands) < least - (text is not None):
             why = f"option -{unknown[0]} is not known" if unknown else "an operand is missing"
             return Done(err=f"{name}: {why}\n", code=MISUSED)
         return act(given)

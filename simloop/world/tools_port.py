@@ -185,8 +185,7 @@ class OwnTools(msgspec.Struct, eq=False):
         record = self._recorder.entries
         for place in range(self._seen, len(record)):
             entry: Any = record[place]
-            kind = type(entry)
-            if kind is entries.ToolCall:
+            if (kind := type(entry)) is entries.ToolCall:
                 self._open.append(entry)
                 self._answered.discard(entry.call_id)
             elif kind is entries.Request:

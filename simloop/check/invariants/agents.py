@@ -322,8 +322,7 @@ class _Spent:
         failed = is_useless(reply) and (retried or reply.finish is None)
         is_empty = failed and reply.finish is not None
         self.steps, self.empty = self.steps + (reply.finish is not None), self.empty + is_empty
-        unsure = may_be_uncounted(self.facts, reply)
-        if unsure and reply.is_closed:
+        if (unsure := may_be_uncounted(self.facts, reply)) and reply.is_closed:
             self.overflows += 1
             unsure = self.overflows <= self.limits.max_compaction_attempts
         may_fail = reply.finish not in (None, *WHOLE) or (is_useless(reply) and not failed)

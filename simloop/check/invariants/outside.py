@@ -368,8 +368,7 @@ def services_not_pressed(subject: Subject) -> Watch:
             at_once.clear()
             soon.clear()
         elif type(entry) is ServiceReply:
-            first = sent.pop(entry.request, None)
-            if first is not None and is_lost(entry, REFUSED):
+            if (first := sent.pop(entry.request, None)) is not None and is_lost(entry, REFUSED):
                 failed[tools.what_of(first)] = entry
         else:
             sent[entry.number], what = entry, tools.what_of(entry)

@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
-from itertools import chain, dropwhile
 from typing import Any
 
 from simloop.check.invariants.invariant import Watch, invariant, of_agents
@@ -38,7 +37,7 @@ _LOST = 3  # messages that a summary may replace although it failed, with the re
 _PRIVATE = re.compile(r"@|\d{4}")  # what an agent may hide from its provider
 _QUESTION = 20  # the length of its end, such as `? (yes/no)`
 _BEGINNING, _SHORT = 12, 200  # characters: of a message, not cut; of a result, not left out
-_BOUNDED = 20_000  # characters of a request for a summary that may be cut at its beginning
+_BOUNDED = 20_000  # characters of a request for a summary, which may be cut to a limit
 _STOPS = (entries.StopRequested, HookFailed)
 _SEEN = (*_STOPS, ModelFailed, entries.Backoff, entries.Request)
 
@@ -354,7 +353,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
            "the summary before.", "BUGS.md B9, B10", sees=[entries.Prompt, entries.Queued,
            entries.Ended, entries.Request])  # fmt: skip
 def summaries_lose_nothing(subject: Subject) -> Watch:
-    """A message may also stand beside the summary. Long ones may be cut, and the oldest of many.
+    """A message may also stand beside the summary. Long ones may be cut, and long histories.
 
     The words of a run that is not completed may go with it.
     """
@@ -391,14 +390,9 @@ def summaries_lose_nothing(subject: Subject) -> Watch:
             there = f"{folded}\n{_words_in(asked)}\n{beside}"
             results = [one.text for one in (last or request).messages if type(one) is ToolMessage]
             short = [each for each in results if len(each) < _SHORT and not tells(each)]
-
-            def lacks(text: str, there: str = there) -> bool:
-                return not any(each[:_BEGINNING] in there for each in forms(text))
-
-            is_cut = len(_words_in(asked)) > _BOUNDED  # so the oldest may lack
-            told = chain(*(dropwhile(lacks, each) if is_cut else each for each in (said, short)))
-            for text in [summary, *told]:
-                if text[:_BEGINNING] in before and lacks(text):
+            for text in [*said, summary, *short] if len(_words_in(asked)) < _BOUNDED else ():
+                is_there = any(each[:_BEGINNING] in there for each in forms(text))
+                if text[:_BEGINNING] in before and not is_there:
                     return f"request {entry.number} and its summary lack {text!r:.60}"
             summary = words
         asked, folded = None, ""

@@ -194,8 +194,7 @@ class VirtualLoop(ReachingLoop):
 
     def _run_once(self) -> None:
         __tracebackhide__ = True
-        ready = self._ready
-        if not ready:
+        if not (ready := self._ready):
             if (next_ns := self.next_timer_ns()) is None:
                 raise Deadlock(self.report("nothing can run and no timer is set"))
             self.advance_ns(max(0, next_ns - self.now_ns))
@@ -258,8 +257,7 @@ class VirtualLoop(ReachingLoop):
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Timer:
         """Call at the time `when`; its distance from `time()` counts where doubles are coarse."""
         if 0 < when < EXACT_S:
-            when_ns = round(when * 1e9)
-            if when_ns <= self.now_ns and when > self.time():
+            if (when_ns := round(when * 1e9)) <= self.now_ns and when > self.time():
                 when_ns = self.now_ns + 1
             return self.call_at_ns(when_ns, callback, *args, context=context)
         return self.call_later(when - self.time(), callback, *args, context=context)

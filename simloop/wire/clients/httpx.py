@@ -104,8 +104,7 @@ conversion_of = cache(HttpxConversion)
 
 def _delays_s(transport: Any) -> Iterator[float]:
     """Yield the waits before the retries of a connection, as httpcore 1.0 has them."""
-    retries = getattr(getattr(transport, "_pool", None), "_retries", 0)
-    if retries > 0:
+    if (retries := getattr(getattr(transport, "_pool", None), "_retries", 0)) > 0:
         yield 0
         yield from (0.5 * 2**n for n in range(retries - 1))
 

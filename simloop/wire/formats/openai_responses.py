@@ -107,8 +107,7 @@ class _Reader:
 
     def read(self, item: JsonObject, key: str) -> None:
         self.items += 1
-        kind = payload.text_at(item, "type", key) or "message"
-        if kind == "message":
+        if (kind := payload.text_at(item, "type", key) or "message") == "message":
             self._read_message(item, key)
         elif kind == "reasoning":
             parts = [*payload.list_at(item, "summary", key), *payload.list_at(item, "content", key)]

@@ -614,7 +614,6 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (missing_rows_told, dropped("Loan 7 is returned."), "'UPDATE loans' has found no row"),
     (summaries_lose_nothing, retold("Sum up: Go."), "request 4 and its summary lack 'seen'"),
     (summaries_lose_nothing, retold(f"Sum up: {'x' * 19_000} seen"), "its summary lack 'Go.'"),
-    (summaries_lose_nothing, folded(f"Sum up: One. {'x' * 20_000}"), "summary lack 'Two.'"),
     (arguments_quoted, commanded("measure lake 7"), "-c 'measure lake 7' has the text 'lake 7' of"),
     (arguments_quoted, commanded("measure it's", text="it's"), "of call 'a' as it is"),
     (arguments_quoted, addressed("/users/a/b?c=d"), "of call 'a' as it is"),
