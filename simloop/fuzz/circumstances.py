@@ -45,7 +45,7 @@ _IDS = re.compile(r'"((?!\d{4}-)[\w-]*\d[\w-]*)"(?!:)')
 _ENDS = ("None", "''", "False", "1")  # the marks of a last page, or the number of pages
 _CHANGING = ("post", "put", "patch", "delete")
 _SLOW_MS, _LEAST_SLOW = 40_000, 8  # the time until a reply of which an agent is patient
-_PART_MS = 20_000  # that between two parts of one
+_PART_MS, _HOUR = 20_000, {"takes": 3_600 * SECOND_NS, "times": 1}  # between two parts; an answer
 
 
 class WorldDraft:
@@ -729,11 +729,10 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
         alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
         yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)
-    hour = {"takes": 3_600 * SECOND_NS, "times": 1}
     calls = _inserted({"call": [offer.call(n) for n in range(len(offer.first))]})
     for name, method in product(base.services, ("get", *_CHANGING) if offer.first[1:] else ()):
         routes = base.services[name]
-        if held := [each.model_copy(update=hour) for each in routes if getattr(each, method)]:
+        if held := [each.model_copy(update=_HOUR) for each in routes if getattr(each, method)]:
             act = _both(calls, _with_services(name, [*held, *routes]))
             yield Circumstance(f"all tools, and a {method.upper()} to {name} takes an hour", act)
     refuses = faults.SiteFault("service refuses", faults.Stage.INSTEAD, _OF_SERVICES["refuses"][1])

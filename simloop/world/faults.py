@@ -61,8 +61,7 @@ class ReplyFault(Struct, frozen=True, eq=False):
     @property
     def reply(self) -> dict[str, Any]:
         """Return the keys of a whole reply with this fault: one that comes says a few words."""
-        said = {} if self.stage is Stage.INSTEAD else {"say": "This reply"}
-        return {**said, **self.keys}
+        return ({} if self.stage is Stage.INSTEAD else {"say": "This reply"}) | {**self.keys}
 
 
 class SiteFault(Struct, frozen=True, eq=False):

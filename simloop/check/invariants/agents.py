@@ -512,8 +512,7 @@ def _can_be_retried(
         may_pass = _USUAL.retryable(_USUAL.classify(fault)) and not _PASSING.isdisjoint(words)
         return limits.max_error_count < inf and may_pass
     # The words of a hopeless status do not matter; one that no provider documents may be unknown.
-    known = fault.status not in {*_HOPELESS, 520}
-    return known and policy.retryable(policy.classify(fault))
+    return fault.status not in {*_HOPELESS, 520} and policy.retryable(policy.classify(fault))
 
 
 @invariant("An agent that declares `max_error_count` is not completed by an empty reply, or by one "

@@ -479,8 +479,8 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
         for start in [running.pop(each) for each in due if each in running]:
             answer = subject.results.get(start.call_id) if type(start) is ToolStarted else None
             ran_ns = entry.at_ns - start.at_ns
-            is_early = kind is Request and ran_ns < most_ns - SECOND_NS
-            if is_early and answer and tells(answer.text, "timeouts"):
+            is_given_up = answer is not None and tells(answer.text, "timeouts")
+            if answer and is_given_up and kind is Request and ran_ns < most_ns - SECOND_NS:
                 broken = f"{tools.described(start)} is broken off after {clock(ran_ns)}"
                 return f"{broken} and not {clock(most_ns)}: {answer.text!r:.60}"
             if type(start) is ToolStarted and start.own:
@@ -488,8 +488,7 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
                 is_slowed = tool is not None and (tool.takes or tool.hangs)
                 if is_slowed and kind is ToolResult and start.in_thread:
                     running[start.call_id] = start  # its answer may say that it was broken off
-                is_given_up = answer is not None and tells(answer.text, "timeouts")
-                if (given and given.input) or (is_slowed and not is_given_up):
+                if given and (given.input or (is_slowed and not is_given_up)):
                     continue
             is_whole = is_seen and not getattr(start, "in_thread", False)  # it may go on
             later = [] if is_whole else [at_ns for at_ns in started_ns if at_ns > start.at_ns]

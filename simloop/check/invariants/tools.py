@@ -434,8 +434,7 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
                 goes_on = is_told if kind is Request else facts.stop is not None
                 if not (tool.in_thread and goes_on):
                     answered[call_id] = where
-                if tool.in_thread and told and tells(told.text):
-                    given_up.add(call_id)
+                given_up |= {call_id} if tool.in_thread and told and tells(told.text) else set()
 
 
 @invariant("The end of one tool does not cancel another tool of the same reply.",
@@ -569,11 +568,10 @@ def results_not_crossed(subject: Subject) -> Watch:
 
 def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     """Return the id of the only call, or of the one whose arguments are there, or an empty text."""
-    facts = subject.facts
+    ended = subject.facts.ran - subject.facts.running.keys()
     given = {call.id: {*_WORDS(" ".join(values_of(call)))} for call in subject.asked}
-    ended = facts.ran - facts.running.keys()
     given = {one: words for one, words in given.items() if one not in ended} or given
-    for only in given, facts.running:
+    for only in given, subject.facts.running:
         if len(only) == 1:
             return next(iter(only))
     is_sent = isinstance(entry, ServiceRequest)

@@ -59,8 +59,8 @@ class Work:
             for other in self._others:
                 shared = (each for each in tables & other.read.keys() if other is not self)
                 for each in shared:  # the same row, or the only one of its table
-                    if other.read[each] & values or not (other.read[each] or is_of_one):
-                        other.stale.setdefault(each, set()).update(columns)
+                    is_same = other.read[each] & values or not (other.read[each] or is_of_one)
+                    other.stale.setdefault(each, set()).update(columns if is_same else ())
         self._changed = self._changed or rows > 0
         # What RETURNING finds is counted as it is fetched.
         is_counted = verb in _FINDING and "RETURNING" not in sql.upper()
