@@ -735,6 +735,14 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         if held := [each.model_copy(update=_HOUR) for each in routes if getattr(each, method)]:
             act = _both(calls, _with_services(name, [*held, *routes]))
             yield Circumstance(f"all tools, and a {method.upper()} to {name} takes an hour", act)
+    lost = faults.SERVICE_FAULTS[-1]
+    for name, method in product(base.services, _CHANGING):
+        for route in (each for each in base.services[name] if getattr(each, method)):
+            others = with_fault(base.services[name], lost, _STORM, of=method)
+            stall = _with_services(name, [route.model_copy(update=_HOUR), *others])
+            again = _both(_alone, stall, _stopped(at="4s"), _all_again, _all_again)
+            what = f"{method.upper()} {getattr(route, method)} to {name}"
+            yield Circumstance(f"a stop, then lost answers, of a {what}", again)
     refuses = faults.SiteFault("service refuses", faults.Stage.INSTEAD, _OF_SERVICES["refuses"][1])
     breaks = faults.SiteFault("service.500", faults.Stage.INSTEAD, {"status": 500})
     failures = breaks, *faults.SERVICE_FAULTS[1:], asks, refuses

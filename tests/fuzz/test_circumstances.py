@@ -393,6 +393,21 @@ def test_one_of_all_calls_at_once_waits_an_hour_for_its_service() -> None:
     assert not [each for each in of(OverHttp, base, one) if each.name.startswith("all tools, and")]
 
 
+def test_a_change_is_stopped_and_then_lost_when_it_is_made_again() -> None:
+    offer, name = offered(OverHttp, AROUND), "https://orders.example"
+    routes = [Route(get="/orders", json=[7]), Route(post="/orders", json={})]
+    base = AROUND.model_copy(update={"services": {name: routes}})
+    (found,) = (each for each in of(OverHttp, base, offer) if each.name.startswith("a stop, then"))
+    assert found.name == f"a stop, then lost answers, of a POST /orders to {name}"
+    made = world(found, base, offer, 0)
+    answers = [(each.post, each.takes, each.times, each.lost) for each in made.services[name]]
+    assert answers[0] == ("/orders", 3_600 * 10**9, 1, None)
+    assert answers[1][2] == 16
+    assert answers[1][3] is not None
+    assert made.abort is not None
+    assert len(made.then) >= 3
+
+
 def test_each_call_of_the_course_comes_again_for_another_thing() -> None:
     offer = offered(OverHttp, AROUND)
     call = Reply(call={"find": {"customer": "Ann", "day": "Mon"}})

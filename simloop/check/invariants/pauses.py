@@ -7,13 +7,14 @@ it completes its run while calls of the model are open, and asks whether their t
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain, product
 from typing import Any
 from urllib.parse import unquote
 
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.outside import is_change
-from simloop.check.invariants.subject import MainRequest, Subject, tells
-from simloop.check.invariants.tools import changes_a_service, described, what_of
+from simloop.check.invariants.outside import UNCERTAIN, is_change
+from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
+from simloop.check.invariants.tools import asked_for, changes_a_service, described, what_of
 from simloop.messages import ToolCall, json_value
 from simloop.trace import entries
 from simloop.world.tools import canonical_json
@@ -239,3 +240,45 @@ def _texts(call: ToolCall) -> list[str]:
     values = value.values() if isinstance(value, dict) else ()
     plain = (each for each in values if type(each) is str and _PLAIN(each))
     return [each[:_BEGINNING] for each in plain]
+
+
+@invariant("A change that a tool does not make again after one unknown end, it does not make again "
+           "after another.", "BUGS.md C10, C13, D9", needs=[Need.AGENT, Need.MUTATING],
+           sees=[entries.Prompt, entries.StopRequested, entries.ServiceRequest,
+           entries.ServiceReply, MainRequest], begins=[entries.ServiceRequest])  # fmt: skip
+def unknown_ends_treated_alike(subject: Subject) -> Watch:
+    """The answer was lost, was late, or was not awaited because of a stop.
+
+    The model calls the tool again. Who has looked at more in between may know more.
+    """
+    sent, fresh = dict[int, _Work](), set[_Work]()  # calls; those of the reply
+    ends = dict[_Work, tuple[str, set[Any]]]()  # with what was read since
+    made, not_made = list[tuple[str, str, set[Any]]](), list[tuple[str, str, set[Any]]]()
+    stop = ""
+    while entry := (yield):
+        if (kind := type(entry)) in (entries.Prompt, entries.StopRequested):
+            stop = "a stop" if kind is entries.StopRequested else ""
+        elif kind is entries.ServiceReply:
+            if call := sent.pop(entry.request, None):
+                ends.pop(call, None)
+                if entry.failure in UNCERTAIN:
+                    ends[call] = stop or f"an answer that is {entry.failure}", set()
+        elif kind is entries.ServiceRequest and not is_change(subject, entry):
+            for _, looks in ends.values():
+                looks.add(what_of(entry))
+        elif kind is entries.ServiceRequest:
+            calls = {each.id: _work_of(each) for each in subject.asked}
+            call = calls.get(asked_for(subject, entry), ("", b""))
+            if call not in fresh and call in ends and not entry.once:
+                made.append((call[0], *ends[call]))
+            sent[entry.number] = call
+            fresh.add(call)
+        else:
+            for each in chain.from_iterable(map(calls_of, subject.facts.added)):
+                call, told = _work_of(each), subject.results.get(each.id)
+                if call in ends.keys() - fresh and told and tells(told.text):
+                    not_made.append((call[0], *ends[call]))
+            fresh.clear()
+        for (name, how, looks), (other, why, seen) in product(made, not_made):
+            if name == other and how != why and looks <= seen:
+                return f"the tool {name!r} makes its change again after {how}, and not after {why}"

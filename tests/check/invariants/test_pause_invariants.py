@@ -12,6 +12,7 @@ from simloop.check.invariants.pauses import (
     no_tools_run_again_after_a_pause,
     refused_changes_not_made,
     tools_ask_each_time,
+    unknown_ends_treated_alike,
 )
 from simloop.check.invariants.requests import newest_user_message_sent
 from simloop.check.invariants.subject import Subject
@@ -352,3 +353,56 @@ def test_an_agent_whose_tools_ask_at_the_same_time_is_found() -> None:
     )
     with pytest.raises(InvariantViolated, match=r"Delete b\?', and that of call 'call-1' reads"):
         check(scenario, loop=asks_for_both_at_once)
+
+
+SHOP = "https://shop.example"
+
+
+def tried_thrice(**keys: Any) -> Recording:
+    """A call whose change ends unknown, by a stop; then it is made again, and ends so again."""
+    run, history = Recording().prompt(), list[Message]([GO])
+    for number, end in enumerate(("closed", keys.get("then", "lost"), ""), 1):
+        call_id, sends = "abc"[number - 1], end or keys.get("sends")
+        run.request([*history]).call(call_id, A)
+        run.finish()
+        if number == keys.get("looks"):
+            run.add(ServiceRequest, 9, SHOP, "GET", "/orders").add(ServiceReply, 9, 200, "[]")
+        if sends:
+            once = keys.get("once", "")
+            run.add(ServiceRequest, number, SHOP, keys.get("method", "POST"), "/orders", "{}", once)
+        if end == "closed" and keys.get("stops", True):
+            run.stop()
+        if end:
+            run.add(ServiceReply, number, 200 if end == "made" else 0, "", end.replace("made", ""))
+        text = "Error: its end is not known." if end else keys.get("text", "Error: not again.")
+        history += [said("", call_id, arguments=A), returned(call_id, text)]
+        if end == "closed" and keys.get("stops", True):
+            run.ended(Outcome.ABORTED).prompt("More.")
+            history += [UserMessage("More.")]
+    return run.request(history)
+
+
+@pytest.mark.parametrize(
+    ("keys", "finds"),
+    [
+        ({}, 1),
+        ({"then": "timed-out"}, 1),
+        ({"stops": False}, 1),
+        ({"stops": False, "then": "closed"}, 0),  # both alike
+        ({"then": "made"}, 0),
+        ({"sends": True}, 0),
+        ({"text": "Ordered."}, 0),
+        ({"once": "k"}, 0),
+        ({"method": "GET"}, 0),
+        ({"looks": 2}, 0),
+        ({"looks": 3}, 1),
+    ],
+)
+def test_a_change_that_is_not_repeated_after_one_unknown_end_is_not_after_another(
+    keys: dict[str, Any], finds: int
+) -> None:
+    run = tried_thrice(**keys)
+    found = run.found(unknown_ends_treated_alike, Subject(mutating={SHOP}))
+    assert len(found) == finds
+    assert run.found(unknown_ends_treated_alike, Subject(mutating={"other"})) == []
+    assert all("the tool 'look' makes its change again after a" in each for each in found)
