@@ -187,7 +187,6 @@ def _worlds(loop: GivenLoop, options: Any, *further: list[str]) -> Callable[[Cho
 
 
 def _used(scenario: Scenario, given: Any) -> Scenario:
-    """Return a scenario without the parts of its script that its run does not come to."""
     run: Any = trial(Plan(scenario, given), UNJUDGED).run
     if not (unused := set(run.unused_places)):
         return scenario

@@ -55,7 +55,6 @@ def _version_of(package: str) -> str:
 
 
 def _scenarios() -> CheckResult:
-    """Read the bundled scenarios, and run one, which needs each dependency."""
     try:
         from simloop.runs.run import run  # noqa: PLC0415 - a dependency may be missing
         from simloop.scenario import catalog  # noqa: PLC0415

@@ -121,7 +121,6 @@ def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -
 
 
 def _read(text: str) -> Any:
-    """Return a value as YAML reads it; a flag needs no value."""
     words = {"": True, "true": True, "false": False, "null": None}
     return int(text) if re.fullmatch(r"-?[0-9]+", text) else words.get(text, text)
 

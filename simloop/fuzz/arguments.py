@@ -214,7 +214,6 @@ class Arguments:
         return made
 
     def _resolved(self, schema: Any, depth: int = 0) -> dict[str, Any]:
-        """Return a schema without a reference in the place of its keys, and with its `allOf`."""
         self._left -= 1
         found: Any = schema if isinstance(schema, Mapping) and self._left > 0 else {}
         for _ in range(_DEEP):
@@ -249,7 +248,6 @@ def _joined(schema: Schema, part: Any) -> dict[str, Any]:
 
 
 def _kinds(schema: Schema) -> set[str]:
-    """Return the types that a schema allows; one that states none allows an object or a text."""
     given = schema.get("type")
     if isinstance(given, str | list):
         return {given} if isinstance(given, str) else {each for each in given if type(each) is str}
@@ -280,7 +278,6 @@ def _scalars(schema: Schema, name: str, kinds: set[str], form: str) -> Iterator[
 
 
 def _numbers(schema: Schema) -> Iterator[int | float]:
-    """Yield 1, and the numbers beside the bounds of a schema."""
     values: dict[str, Any] = {key: schema.get(key) for key in _BOUNDS}
     given = {key: Fraction(each) for key, each in values.items()
              if type(each) in {int, float} and isfinite(each)}  # fmt: skip

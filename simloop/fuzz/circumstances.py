@@ -292,7 +292,6 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
 
 
 def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
-    """Yield what happens to the tools of an agent that takes over amid the course."""
     if offer.later:
         place = max(offer.later.values())
         ran = offer.ran & offer.tools.keys()
@@ -307,7 +306,6 @@ def _behind(least: int, each: Circumstance) -> Act:
 
 
 def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
-    """Yield what leads up to the limits that an agent declares, and past them."""
     if limits is None:
         return
     for kind, most, keys in (
@@ -416,7 +414,6 @@ def _tool(base: Scenario, name: str, keys: Keys, calls: Sequence[Mapping[str, in
 
 
 def _people(offer: Offer) -> Iterator[Circumstance]:
-    """Yield what a user types: these lines alone, or before those that the agent reads."""
     for name, (goes_on, lines) in _PEOPLE.items() if isinstance(offer.input, list) else ():
         typed = [*map(Line.model_validate, lines), *(offer.input if goes_on else ())]
         act = partial(lambda lines, draft, _: draft.keys.update(input=lines), typed)
@@ -502,7 +499,6 @@ def _after_calls(end: Reply | None, draft: WorldDraft, _: int) -> None:
 
 
 def _again(draft: WorldDraft, _: int) -> None:
-    """Let the model call again what it has called first."""
     draft.insert(1, draft.reply(0))
 
 
@@ -688,7 +684,6 @@ def _rested(limits: Limits | None, draft: WorldDraft, _: int) -> None:
 
 
 def _changed_texts(text: str) -> Any:
-    """Return arguments with other texts."""
     given = json_value(text)
     texts = given.items() if isinstance(given, dict) else ()
     other = {key: f"other {each}" for key, each in texts if type(each) is str}
@@ -792,7 +787,6 @@ def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
 
 
 def _first_answer(route: Route) -> Route:
-    """Return a route that answers once, after a second, otherwise than the next time."""
     known: Any = route.json
     more = {**known, "first": True} if isinstance(known, dict) else known
     more = [*known, *known[:1]] if isinstance(known, list) else more

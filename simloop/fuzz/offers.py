@@ -207,7 +207,6 @@ def _answers(record: Sequence[AnyEntry], known: Known, *, scripted: bool) -> Ite
 
 
 def _refusals(record: Sequence[AnyEntry]) -> dict[str, str]:
-    """Return what the tools say, without the arguments, that fail or find nothing."""
     called = {each.call_id: each for each in record if type(each) is entries.ToolCall}
     said: dict[str, str] = {}
     for message in (m for each in record if type(each) is entries.Request for m in each.added):

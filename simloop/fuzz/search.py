@@ -435,7 +435,6 @@ def _of_user(world: Scenario, record: Iterable[AnyEntry], times: int, *, restart
 
 
 def _left_early(world: Scenario) -> Scenario:
-    """Return a world whose user leaves after the first answer."""
     ends = (n for n, each in enumerate(world.model) if not (each.call or each.when))
     model = [*world.model[: next(ends, 0)], world.model[-1]]
     return world.model_copy(update={"then": [], "model": model})

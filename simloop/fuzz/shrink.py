@@ -257,7 +257,6 @@ def with_planned_faults(tree: dict[str, Any], record: Sequence[AnyEntry]) -> dic
 
 
 def _answers(record: Iterable[AnyEntry], known: dict[str, Any]) -> dict[str, Any]:
-    """Return the programs with the recorded answers first; a shell over files is left alone."""
     begun: dict[int, tuple[int, dict[str, Any]]] = {}
     answers: dict[str, list[dict[str, Any]]] = {}
     for entry in record:

@@ -138,7 +138,6 @@ def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound])
 
 
 def _goes_on(graph: Graph, node: int, bound: Bound) -> bool:
-    """Return whether `bound` is spent at `node`, or right after the context is measured."""
     waiting, seen = [node], {node}
     while waiting:
         node = waiting.pop()

@@ -73,7 +73,6 @@ class Dialogue:
 
 
 def _listed(given: Any) -> Iterator[Any]:
-    """Yield the messages in a text, an object that has a list of them, or a list of lists."""
     value = parsed(given)
     if isinstance(value, dict) and (inner := at(value, *_KNOWN["lists"])) is not None:
         if system := at(value, "system", "instructions"):

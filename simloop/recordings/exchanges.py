@@ -253,7 +253,6 @@ def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
 def _shown(
     known: _Conversation, call: ModelCall, request: Request, added: list[dict[str, Any]] | None
 ) -> Iterator[Record]:
-    """Yield what a request shows that the one before it did not."""
     sent = len(request.messages)
     is_first, shared = not known.sent.keys, sent
     if is_first:  # what comes before its last prompt is history

@@ -71,7 +71,6 @@ def _input(event: Mapping[str, Any], pool: list[Any]) -> Any:
 
 
 def _whole(file: RecordingFile, sample: Any, given: Any) -> Any:
-    """Return a value with its long texts, which stand apart from it."""
     held = mapping(sample, "attachments").items()
     texts = {name.encode(): msgspec.json.encode(text) for name, text in held}
     data = msgspec.json.encode(given)

@@ -62,7 +62,6 @@ def _rows_in(file: RecordingFile, recording: Recording) -> Iterator[dict[str, An
 
 
 def _read_row(span: RecordedSpan, row: Mapping[str, Any], kind: str) -> bool:
-    """Fill in what a row of a trace store says; return whether it is a call."""
     asked, said = (parsed(at(row, *paths)) for paths in _KNOWN["row_sides"])
     span.failed = bool(row.get("error")) or row.get("level") == "ERROR"
     if span.failed:
@@ -80,7 +79,6 @@ def _read_row(span: RecordedSpan, row: Mapping[str, Any], kind: str) -> bool:
 
 
 def _read_span(span: RecordedSpan, row: Mapping[str, Any], logs: list[Any]) -> bool:
-    """Fill in what the attributes and the events of a span say; return whether it is a call."""
     attributes = _attributes(parsed(row.get("attributes", row)))
     events = items(parsed(at(row, "events", "otel_events")))
     told = [*map(_event, [*events, *logs, *items(parsed(attributes.get("events")))])]

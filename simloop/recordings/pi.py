@@ -57,6 +57,5 @@ def _tell(session: RecordedSession, recording: Recording, entry: dict[str, Any])
 
 
 def _needs_another_loop(before: Any, record: Any) -> bool:
-    """Return whether a record is a compaction or a retry, which the loop of pi does not make."""
     failed = isinstance(before, ModelCall) and before.message is None
     return isinstance(record, Shortened) or (failed and isinstance(record, ModelCall))

@@ -295,7 +295,6 @@ def _limits(agent: _Agent, runs: list[list[ModelCall]], most: int) -> dict[str, 
 
 
 def _is_retried(call: ModelCall) -> bool:
-    """Return whether a call failed in a way after which a bundled loop tries again."""
     if call.message is not None:
         return False
     part = Reply.model_validate(call.reply).play(1)[-1][1]

@@ -233,7 +233,6 @@ def reasons_against(
 
 
 def _needs(scenario: Scenario, given: RunOptions) -> Iterator[Feature]:
-    """Yield the features, of those that not every loop has, that the run needs."""
     tools = scenario.tool_execution
     if scenario.hooks or given.get("hooks"):
         yield Feature.HOOKS
@@ -335,7 +334,6 @@ def _behaviour(spec: ScriptedTool, *, is_answer: bool = False) -> ToolBehaviour:
 
 
 def _in_turn(spec: ScriptedTool) -> Callable[[], ScriptedTool]:
-    """Return a function that returns the tool as its next call finds it."""
     usual = {"returns_chars": None, "cancels": False, "hangs": False}
     turns = iter([spec.model_copy(update={**usual, **dict(answer)}) for answer in spec.answers])
     return lambda: next(turns, spec)

@@ -98,7 +98,6 @@ class WholeProgram(OwnAgent):
         return ScenarioError(message, key="loop", hint=hint)
 
     def _found(self, words: list[str]) -> tuple[Callable[[], Any], list[str]]:
-        """Return the call of the program, and its arguments with its name first."""
         first, *rest = words
         if first == "-m" and rest:
             top, folders = rest[0].partition(".")[0], [str(self._folder), *sys.path]

@@ -305,7 +305,6 @@ def _sent(
 
 
 def _whole(wanted: Sequence[str | SentRequest]) -> list[str | SentRequest]:
-    """Return requests of which each states all of its messages."""
     before, whole = list[PastMessage](), list[str | SentRequest]()
     for each in wanted:
         if isinstance(each, SentRequest) and each.adds is not None:
@@ -338,7 +337,6 @@ def _roles_in(wanted: SentRequest) -> str:
 
 
 def _unlike(wanted: str | SentRequest, sent: Request) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each key in which a request is not as wanted, with both values."""
     if isinstance(wanted, str):
         roles = _roles(sent.messages)
         if not _roles_fit(wanted, roles):
@@ -413,7 +411,6 @@ def _first_stray(
 
 
 def _after_rest(wanted: Sequence[Any], places: list[int]) -> list[int]:
-    """Return the places and those after each `...`, which may match no item."""
     reached = list(dict.fromkeys(places))
     for place in reached:  # as it grows
         if place < len(wanted) and wanted[place] == REST and place + 1 not in reached:

@@ -174,7 +174,6 @@ class Simulation:
         return ended
 
     def _course(self) -> _Course:
-        """Return the course so far: that of this process, or what a fork has told."""
         if self._told is not None:
             return self._told
         world, provider = self._world, self.scripts.provider

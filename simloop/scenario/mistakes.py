@@ -121,7 +121,6 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def _models_at(model: Any, loc: Loc) -> Iterator[Any]:
-    """Yield the models that `loc` leads to, through lists, mappings and unions."""
     if (fields := _fields(model)) is None:
         is_group = typing.get_origin(model) in (list, dict)
         if loc or not is_group:  # a mapping of tools is no tool

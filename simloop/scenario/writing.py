@@ -89,7 +89,6 @@ def _add_entry(lines: list[str], key: str, value: Any, indent: int, most: int = 
 
 
 def _add_value(lines: list[str], head: str, value: Any, indent: int, most: int) -> None:
-    """Add a value after its head, on the same line if that has at most so many characters."""
     room = most - len(head) - 1
     if isinstance(value, str):
         lines.append(_text(head, value, indent + 2, room))
@@ -125,7 +124,6 @@ def _text(head: str, text: str, indent: int, room: int) -> str:
 
 
 def _is_block(text: str) -> bool:
-    """Return whether a text is better shown on lines of its own, and can be."""
     if "\n" not in text or text[0] in " \n" or text.endswith((" ", "\n\n")) or " \n" in text:
         return False
     return text.replace("\n", "").isprintable() or not _NOT_IN_A_BLOCK.search(text)

@@ -165,7 +165,6 @@ class Facts:
         return len(self.conversations & {self.conversation_of.get(each) for each in alike}) > 1
 
     def _goes_on_from(self, entry: entries.Request, request: Request) -> Request | None:
-        """Return the request before `request` in its conversation: see the module."""
         newest = self._newest
         ends = [one for one in self._ends if not self._is_at_once(entry, request, one)]
         if len(ends) == 1 and ends[0] is newest and entry.base == newest.number:  # nearly always
@@ -282,7 +281,6 @@ class Facts:
         return (kept == length and is_told) or (kept in (0, length) and self._is_answered(end))
 
     def _likeness(self, request: Request, end: Request) -> tuple[bool, bool, int, bool, int]:
-        """Return how likely it is, of several ends, that the request goes on from this one."""
         length, reply = len(end.messages), self.replies.get(end.number)
         next_one = request.messages[length] if length < len(request.messages) else None
         has_reply = (

@@ -166,7 +166,6 @@ class _AsgiApp(services.App):
         self._thread.start()
 
     def _tell(self, what: tuple[http.HttpRequest, Channel] | None) -> None:
-        """Let the app answer a request through a channel; None: let it end."""
         self._loop.call_soon_threadsafe(self._requests.put_nowait, what)
 
     async def aclose(self) -> None:

@@ -120,7 +120,6 @@ def agent_from(made: Any, name: str) -> Agent:
 
 
 def _takes_world(made: Any, name: str) -> bool:
-    """Return whether an agent takes a world: a parameter without a default, or of that name."""
     if not inspect.isfunction(made):
         return _binds_world(made, name)
     if made not in _TAKES_WORLD:

@@ -487,7 +487,6 @@ def _shared(given: str, arguments: str) -> int:
 
 
 def _is_part(arguments: str, value: Any) -> bool:
-    """Return whether a run has all arguments of a call, and perhaps defaults."""
     given = json_value(arguments)
     are_both = isinstance(given, dict) and isinstance(value, dict) and given
     return bool(are_both) and all(name in value and value[name] == given[name] for name in given)

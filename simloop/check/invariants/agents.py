@@ -476,7 +476,6 @@ def prompts_go_on_alike(subject: Subject) -> Watch:
 
 
 def _said(facts: Facts, reply: ReceivedReply) -> tuple[object, ...]:
-    """Return a reply, and the tools that its request offers: those of an agent, or none."""
     calls = tuple((call.name, call.arguments) for call in reply.calls)
     tools = asked.tools if (asked := facts.sent.get(reply.number)) else ()
     return reply.finish, reply.fault, reply.text, calls, tuple(one.name for one in tools)
@@ -606,7 +605,6 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
 
 
 def _waits_still(facts: Facts, now_ns: int) -> bool:
-    """Return whether the newest reply has failed, and has asked for a wait beyond that time."""
     reply = facts.main_replies[-1] if facts.main_replies else None
     if reply is None or reply.fault is None:
         return False
@@ -621,7 +619,6 @@ def _lacks_words(text: str) -> bool:
 
 
 def _is_failure(entry: Any) -> bool:
-    """Return whether a program or a request to a service has just failed."""
     if type(entry) is entries.ProgramEnded:
         return entry.exit != 0
     return type(entry) is entries.ServiceReply and (entry.failure != "" or entry.status >= _REFUSED)

@@ -203,7 +203,6 @@ def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
 
 
 def _has_masked(said: Iterable[str], text: str) -> bool:
-    """Return whether one of these texts has all words of another but addresses and numbers."""
     words = [each for each in text.split() if not _PRIVATE.search(each)]
     for each in said:
         at = 0
@@ -238,7 +237,6 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def _continues(facts: Facts, *, is_summed: bool) -> bool:
-    """Return whether the newest request has a message of the one before it, or its reply alone."""
     before, request = facts.previous, facts.request
     if before is None or request is None:
         return False

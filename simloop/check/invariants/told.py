@@ -275,7 +275,6 @@ def made_before_once(subject: Subject) -> Watch:
 
 
 def _wrong_runs(ran: list[ToolResult | None], asked: int, name: str) -> tuple[str, bool]:
-    """Return why a change was not made once, and whether two calls have made it."""
     made = [each for each in ran if each and not tells(each.text)]
     differ = len({each.text for each in made}) == len(made) or all(each.kept for each in made)
     if len(made) == asked > 1 and differ and not any(_EARLIER(e.text) for e in made):

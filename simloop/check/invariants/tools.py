@@ -143,7 +143,6 @@ def what_of(request: ServiceRequest) -> tuple[str, str, str, str]:
 
 
 def _bare(text: str) -> str:
-    """Return a text without white space, which JSON may have or not."""
     return "".join(text.split())
 
 
@@ -609,7 +608,6 @@ def _astray(results: Mapping[str, ToolMessage], bodies: Mapping[str, list[str]])
 def _before_ns(
     at_ns: int, returned: Mapping[str, list[ToolResult]], *, but_failed: bool = False
 ) -> dict[str, list[ToolResult]]:
-    """Return the calls whose result arrived before a time; `but_failed`: or is no error."""
     return {
         call_id: results
         for call_id, results in returned.items()

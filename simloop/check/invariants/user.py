@@ -252,7 +252,6 @@ def _adds(request: SentRequest, prompt: str, to: Iterable[SentRequest], telling:
 
 
 def _words(facts: Facts, done: Collection[tuple[str, str]]) -> set[str]:
-    """Return the words of the calls that were done, and those of the model itself."""
     said = (each.text for each in facts.replies.values())
     return {word for text in (*said, *chain.from_iterable(done)) for word in _WORDS(text)}
 

@@ -33,7 +33,6 @@ Undo = Callable[[], None]
 
 
 def _patched(owner: Any, name: str, function: Callable[..., Any]) -> Undo:
-    """Put `function` in the place of another one, which it gets before its arguments."""
     original = vars(owner)[name]
 
     @functools.wraps(original)
@@ -123,7 +122,6 @@ def _aiohttp(module: Any) -> Iterator[Undo]:
 
 
 def _connected(module: Any, kind: str) -> Iterator[Undo]:
-    """Give the connections of a module a socket to the endpoint, of that class."""
     from simloop.wire.clients import sockets
 
     def connecting(original: Any, connection: Any) -> None:

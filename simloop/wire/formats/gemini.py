@@ -175,7 +175,6 @@ def _read_model(parts: Sequence[tuple[str, JsonObject]], before: int) -> values.
 def _read_user(
     parts: Sequence[tuple[str, JsonObject]], unanswered: list[values.ToolCall]
 ) -> Iterator[values.Message]:
-    """Yield the results, which take their calls out of `unanswered`, and then the text."""
     said = []
     for key, part in parts:
         if "functionResponse" not in part:

@@ -162,7 +162,6 @@ def _read_call(call: JsonObject, key: str) -> values.ToolCall:
 
 
 def _check_calls(given: Sequence[JsonObject]) -> None:
-    """Raise WrongRequest unless the results of a message's calls come right after it."""
     open_ids: list[str] = []
     answered: set[str] | None = None  # of the message with calls that tool messages may answer
     for index, message in enumerate([*given, {}]):
