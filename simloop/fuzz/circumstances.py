@@ -738,6 +738,11 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             again = _both(_alone, stall, _stopped(at="4s"), _all_again, _all_again)
             what = f"{method.upper()} {getattr(route, method)} to {name}"
             yield Circumstance(f"a stop, then lost answers, of a {what}", again)
+            for words, keys in _DATA["ends after a stop"].items():
+                broken: Any = {method: getattr(route, method), **keys, "times": _STORM}
+                fails = _with_services(name, [Route(**broken), *base.services[name]])
+                stop = _both(fails, _a_minute_later, _stopped(at="4s"))
+                yield Circumstance(f"a stop, then {words}, of a {what}", stop)
     refuses = faults.SiteFault("service refuses", faults.Stage.INSTEAD, _OF_SERVICES["refuses"][1])
     breaks = faults.SiteFault("service.500", faults.Stage.INSTEAD, {"status": 500})
     failures = breaks, *faults.SERVICE_FAULTS[1:], asks, refuses
@@ -749,14 +754,6 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
                 words, more = ("4 ", (_all_again,)) if times > 1 else ("", ())
                 apart = _both(_alone, _disturbed("services", name, fault, change, times), *more)
                 yield Circumstance(f"{words}{fault.site} of a {method.upper()} to {name}", apart)
-
-    ends = _DATA["ends after a stop"]
-    for words, name, method, nth in product(ends, base.services, _CHANGING, (1, 2, 3, 5)):
-        if any(getattr(route, method) for route in base.services[name]):
-            broken = faults.SiteFault("", faults.Stage.INSTEAD, ends[words])
-            act = _disturbed("services", name, broken, partial(with_fault, of=method), _STORM)
-            stop = _both(act, _a_minute_later, _stopped(after="service-request", nth=nth))
-            yield Circumstance(f"{method.upper()} {nth} to {name} {words} after a stop", stop)
 
 
 def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:

@@ -397,8 +397,9 @@ def test_a_change_is_stopped_and_then_lost_when_it_is_made_again() -> None:
     offer, name = offered(OverHttp, AROUND), "https://orders.example"
     routes = [Route(get="/orders", json=[7]), Route(post="/orders", json={})]
     base = AROUND.model_copy(update={"services": {name: routes}})
-    (found,) = (each for each in of(OverHttp, base, offer) if each.name.startswith("a stop, then"))
-    assert found.name == f"a stop, then lost answers, of a POST /orders to {name}"
+    words = "a stop, then lost answers, of a "
+    (found,) = (each for each in of(OverHttp, base, offer) if each.name.startswith(words))
+    assert found.name == f"{words}POST /orders to {name}"
     made = world(found, base, offer, 0)
     answers = [(each.post, each.takes, each.times, each.lost) for each in made.services[name]]
     assert answers[0] == ("/orders", 3_600 * 10**9, 1, None)
@@ -939,11 +940,12 @@ def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
     assert Then(say="Do it again.", after="5m") in refused.then
     once = world(found[f"service.503 of a {method.upper()} to {shop}"], base, offer)
     assert once.then == base.then
-    stopped = world(found[f"{method.upper()} 2 to {shop} fails after a stop"], base, offer)
+    of_b = f"of a {method.upper()} /b to {shop}"
+    stopped = world(found[f"a stop, then a failure, {of_b}"], base, offer)
     late = stopped.services[shop][0]
-    assert (getattr(late, method), late.status, late.takes) == ("/...", 503, 10**9)
-    busy = world(found[f"{method.upper()} 1 to {shop} has to wait after a stop"], base, offer)
-    assert (busy.services[shop][0].status, busy.services[shop][0].takes) == (429, 10**9)
-    assert (stopped.abort or Trigger()).nth == 2
+    assert (getattr(late, method), late.status, late.takes) == ("/b", 503, 6 * 10**9)
+    busy = world(found[f"a stop, then a wait, {of_b}"], base, offer)
+    assert (busy.services[shop][0].status, busy.services[shop][0].takes) == (429, 6 * 10**9)
+    assert (stopped.abort or Trigger()).at == 4 * 10**9
     then = [Then(say=each, after="1m") for each in ("And its price?", "And then?")]
     assert stopped.then == then
