@@ -301,6 +301,9 @@ READ_N, WRITE_N = "SELECT n FROM t WHERE x = ?", "UPDATE t SET n = ? WHERE x = ?
         (READ_N, WRITE_N, "a", "aa", False),  # as the model has given it
         (READ_N, "UPDATE t SET n = ?, y = 1 WHERE x = ?", 5, "aa", True),
         ("SELECT n FROM t", "UPDATE t SET n = ?", 5, "aa", True),
+        (READ_N, "INSERT OR REPLACE INTO t (n, x) VALUES (?, ?)", 5, "aa", True),
+        (READ_N, "REPLACE INTO t (n, x) VALUES (?, ?)", 5, "aa", True),
+        ("SELECT n FROM t", "REPLACE INTO t (n, x) VALUES (?, ?)", 5, "aa", False),
         ("SELECT n FROM t", WRITE_N, 5, "aa", False),
         (READ_N, "UPDATE t SET n = ?", 5, "aa", False),
         (READ_N, "UPDATE t SET {} = ? WHERE x = ?", 5, "aa", False),  # each another column

@@ -11,6 +11,7 @@ _SHOWN = 60  # characters of a statement
 _TABLES = re.compile(r"(?i)\b(?:from|join|into|update)\s+(\w+)").findall
 _NAME = re.compile(r"[^\W\d]").match  # no number and no date
 _SET = re.compile(r"(?is)\bset\b(.*?)(?:\bwhere\b|$)").findall
+_REPLACES = re.compile(r"^\s*(?:INSERT\s+OR\s+)?(REPLACE)\b").findall  # as a column: all of them
 _COLUMNS = re.compile(r"(\w+)\s*=").findall
 _RELATIVE = re.compile(r"(\w+)\s*=[^,]*\b\1\b")  # such as `n = n + 1`
 
@@ -52,8 +53,8 @@ class Work:
             if verb in _FINDING and any(map(_NAME, values)) and not is_undone:
                 self.open.append(shown)
             is_own = values <= self._arguments or _RELATIVE.search(sql)
-            is_of_one = "WHERE" in sql.upper()
-            columns = {*_COLUMNS("".join(_SET(sql)))} if verb == "UPDATE" else set[str]()
+            is_of_one = "WHERE" in sql.upper() or verb != "UPDATE"
+            columns = {*_COLUMNS("".join(_SET(sql)))} | {*_REPLACES(sql.upper())}
             if not is_own and any(columns & self.stale.get(each, set()) for each in tables):
                 self.overwrote = shown
             for other in self._others:
