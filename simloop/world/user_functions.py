@@ -124,8 +124,7 @@ class _Folded(traceback.StackSummary):
 def _fold(report: traceback.TracebackException) -> None:
     for name in ("__cause__", "__context__"):
         if (cause := getattr(report, name)) is not None:
-            own = bool(cause.stack) and not _theirs(cause)
-            setattr(report, name, None if own else cause)
+            setattr(report, name, None if cause.stack and not _theirs(cause) else cause)
             _fold(cause)
     for each in report.exceptions or ():
         _fold(each)

@@ -402,7 +402,7 @@ def _words_in(request: SentRequest) -> str:
 
 @invariant("If a tool of a reply has run, the next request contains the reply, with its text and "
            "its calls unchanged.", "BUGS.md C10, C13, D9, D13", sees=[entries.ToolStarted,
-           entries.ToolResult, entries.Ended, MainRequest])  # fmt: skip
+           entries.ToolResult, entries.ServiceRequest, entries.Ended, MainRequest])  # fmt: skip
 def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know that its tools ran, and calls them again.
 
@@ -413,10 +413,11 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
     facts, machine, is_cut = subject.facts, subject.machine is not None, False
     # By the id, or by what an agent may not change, for each conversation.
     ran: dict[int, set[str | tuple[str, str]]] = {}
-    failed = set[str]()
+    failed, changed = set[str](), False
     while entry := (yield):
-        if type(entry) is entries.ToolResult:
-            failed |= {entry.call_id} if entry.is_error else set()
+        if (kind := type(entry)) in (entries.ToolResult, entries.ServiceRequest):
+            failed |= {entry.call_id} if kind is entries.ToolResult and entry.is_error else set()
+            changed = changed or (kind is entries.ServiceRequest and entry.method != "GET")
             continue
         if type(entry) is entries.ToolStarted:
             its = facts.conversation_of.get(facts.asked.get(entry.call_id, 0), 0)
@@ -425,9 +426,9 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         if type(entry) is entries.Ended:
             is_cut = not machine and facts.stop is not None and entry.at_ns > facts.stop.at_ns
             continue
-        if is_cut:
-            ran, is_cut = {}, False
+        ran, is_cut = {} if is_cut else ran, False
         newly_ran = ran.pop(facts.conversation, set()) | ran.pop(0, set())
+        has_changed, changed = changed, False
         reply = None if facts.before is None else facts.replies.get(facts.before.number)
         if reply is None or reply.finish not in WHOLE or not facts.goes_on:
             continue
@@ -439,18 +440,20 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         made = [each for one in reply.calls for each in (one.id, (one.name, one.arguments))]
         if newly_ran.isdisjoint(made):
             continue
-        if is_broken_off and _is_noted(subject, reply, failed):
+        if is_broken_off and _is_noted(subject, reply, failed, has_changed=has_changed):
             continue  # after a stop, say
         # A turn that was broken off may be told by its calls alone.
         if wrong := _unlike(reply, facts.added, may_lack_text=is_broken_off):
             return f"request {entry.number} {wrong}"
 
 
-def _is_noted(subject: Subject, reply: ReceivedReply, failed: Collection[str]) -> bool:
+def _is_noted(
+    subject: Subject, reply: ReceivedReply, failed: Collection[str], *, has_changed: bool
+) -> bool:
     """Return whether the model is told what ran, or what may have changed something."""
     added, names = subject.facts.added, subject.mutating or ()
     notes = "\n".join(one.text for one in added if type(one) is AssistantMessage)
-    by_name = bool(names) and not any("://" in each for each in names)
+    by_name = bool(names) and not (has_changed and any("://" in each for each in names))
     made = [each for each in reply.calls if each.name in names and each.id not in failed]
     made = made if by_name else [*reply.calls]
     due = [(one.name, *strings(json_value(one.arguments))) for one in made]

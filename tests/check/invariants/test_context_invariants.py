@@ -212,7 +212,9 @@ def test_a_prompt_may_be_a_part_of_json_or_of_xml(form: str) -> None:
         ("Nothing was done.", {"look"}, {}, 1),
         ("Nothing was done.", {"look"}, {"is_error": True}, 0),
         ("Nothing was done.", {"pay"}, {}, 0),
-        ("Nothing was done.", {"pay", "https://b.example"}, {}, 1),
+        ("Nothing was done.", {"pay", "https://b.example"}, {"sends": "POST"}, 1),
+        ("Nothing was done.", {"pay", "https://b.example"}, {"sends": "GET"}, 0),
+        ("Nothing was done.", {"pay"}, {"sends": "POST"}, 0),
         ("Nothing was done.", None, {}, 1),
         ("It was a look.", {"look"}, {}, 0),
         ("Seen: Oslo.", {"look"}, {}, 0),
@@ -223,7 +225,9 @@ def test_a_note_tells_what_a_stopped_run_has_changed(
     note: str, mutating: set[str] | None, keys: dict[str, Any], finds: int
 ) -> None:
     run = asked().call("a", '{"in": "Oslo"}').finish().started("a", '{"in": "Oslo"}')
-    run.result("a", **keys).ended(Outcome.FAILED).prompt("And?")
+    if method := keys.get("sends"):
+        run.add(entries.ServiceRequest, 1, "https://b.example", method, "/pay")
+    run.result("a", is_error=keys.get("is_error", False)).ended(Outcome.FAILED).prompt("And?")
     run.request([GO, *[AssistantMessage(note)] * bool(note), MORE])
     assert len(run.found(replies_with_calls_kept, Subject(mutating=mutating))) == finds
 
