@@ -52,7 +52,6 @@ def cassette(trace: LoopTrace) -> str:
 
 
 def _failures(trace: LoopTrace) -> dict[tuple[Any, str], Http]:
-    """Return the failures of a script: a trace has neither their headers nor their bodies."""
     with suppress(msgspec.DecodeError, ScenarioError):
         scenario = Scenario.model_validate(msgspec.json.decode(trace.header.scenario))
         parties = [scenario.model, *(each.replies for each in scenario.models.values())]

@@ -31,7 +31,6 @@ def hook_times(paths: Iterable[Path]) -> tuple[HookTimes, int]:
 
 
 def _hooks_in(line: Any) -> Iterator[tuple[str, str, int, bool]]:
-    """Yield the point, the hook, the time, and whether it is in a summary of calls."""
     entry = {**mapping(line, "payload.run"), **mapping(line, "attachment")}
     event = word(entry, "hookEvent", "event_name")
     hook = word(entry, "command", "hookName", "source_path", "id")

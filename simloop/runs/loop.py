@@ -427,7 +427,6 @@ def _bundled(loop: str, limits: Limits, options: Any) -> Machine:
 
 
 def _own_machine(spec: _Spec, made: Any) -> Machine:
-    """Make the machine of a loop of the user's own, with its options as arguments by name."""
     name, limits = called(spec.loop), spec.scenario.limits
     if is_made(made):
         _refuse_options(name, "a machine", spec.options)

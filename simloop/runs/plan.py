@@ -218,7 +218,6 @@ def _check_restarts(scenario: Scenario, loop: Loop) -> None:
 
 
 def _needed_of(loop: Loop, scenario: Scenario) -> Mapping[Feature, str]:
-    """Return what the loop lacks, without what a recording says for bundled loops only."""
     if loop.machine is not None or not scenario.recorded:
         return loop.unsupported
     return {name: why for name, why in loop.unsupported.items() if name not in _OF_BUNDLED_LOOPS}

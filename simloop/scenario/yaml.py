@@ -372,7 +372,6 @@ class _Tree:
         self.marks.append(event.start_mark)
 
     def _loc(self) -> Loc:
-        """Return the loc of what comes next: the value of a key, an item, or else the mapping."""
         outer = self._outer[1:]
         around = [len(one) - 1 if type(one) is list else next(reversed(one)) for one in outer]
         if type(self._node) is list:

@@ -100,7 +100,6 @@ class Channel(http.ReplyCourse):
 
 
 def _path_of(request: http.HttpRequest, address: str) -> tuple[str, str]:
-    """Return the path of the address, and that of the request after it, both decoded."""
     base = urlsplit(address).path.rstrip("/")
     return unquote(base), unquote(request.path[len(base) :]) or "/"
 

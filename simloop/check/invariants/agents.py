@@ -640,13 +640,18 @@ def is_answer(reply: ReceivedReply) -> bool:
 
 
 @of_agents("An agent does not block the event loop for a second or more.",
-           "asyncio, Running Blocking Code", sees=[entries.LoopBlocked])  # fmt: skip
-def event_loop_not_blocked(_: Subject, entry: entries.LoopBlocked) -> str:
+           "asyncio, Running Blocking Code", sees=[entries.Input, entries.LoopBlocked])  # fmt: skip
+def event_loop_not_blocked(_: Subject) -> Watch:
     """While the loop is blocked, no other task runs, and no timeout or abort can end the call.
 
     Shorter calls are not in the trace: a program that polls, or takes a lock, blocks for moments.
+    One that waits for what its user types has nobody else to serve.
     """
-    return f"a call blocks the event loop for {clock(entry.took_ns)} at {entry.place}"
+    typed_ns = -1
+    while entry := (yield):
+        if type(entry) is entries.LoopBlocked and entry.at_ns != typed_ns:
+            return f"a call blocks the event loop for {clock(entry.took_ns)} at {entry.place}"
+        typed_ns = entry.at_ns
 
 
 @of_agents("No thread of an agent waits while it holds a lock that another thread waits for.",

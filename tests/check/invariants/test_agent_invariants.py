@@ -1094,3 +1094,12 @@ def test_calls_of_tools_do_not_count_as_failures() -> None:
     run, history = asked().replied("", "a").started("a").result("a"), [*ASKED, returned("a")]
     run.request(history).failed(503).after(2).request(history)
     assert run.found(agent_backoff_matches_policy, declaring())
+
+
+@pytest.mark.parametrize(("later_s", "finds"), [(0, 0), (2, 1)])
+def test_an_agent_that_waits_for_what_its_user_types_serves_nobody_else(
+    later_s: int, finds: int
+) -> None:
+    run = asked().after(2).add(Input, "y", "Go on?").after(later_s)
+    run.add(LoopBlocked, 2 * 10**9, "mine.py:3 in look")
+    assert len(run.found(event_loop_not_blocked)) == finds
