@@ -10,6 +10,7 @@ import offering
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from offering import (
     CALLED,
     FOUND,
@@ -322,3 +323,20 @@ def test_the_tools_of_the_first_request_are_those_that_are_called_first() -> Non
     assert [*offer.call(0)] == [*offer.call(1)] == ["find"]
     assert offered(native).first == ("find", "cancel")
     assert offered(without_tools).first == ()
+
+
+async def shuffled(prompt: str, world: World) -> str:
+    names = ["transfer_to_other", "cancel", "remind", "find"]
+    specs = [replace(SPECS[0], name=each) for each in names]
+    messages: list[Message] = [UserMessage(prompt)]
+    while True:
+        reply = (await world.model.reply(messages, tools=specs)).message
+        if not reply.calls:
+            return reply.text
+        messages += [reply, *[ToolMessage(each.id, "seen") for each in reply.calls]]
+
+
+def test_what_undoes_a_change_comes_after_it_and_what_hands_over_at_last() -> None:
+    """The tools after it are those of another agent."""
+    names = [name for each in called(offered(shuffled)) for name in each]
+    assert names == ["remind", "find", "cancel", "transfer_to_other"]
