@@ -214,6 +214,7 @@ def test_a_prompt_may_be_a_part_of_json_or_of_xml(form: str) -> None:
         ("Nothing was done.", {"pay"}, {}, 0),
         ("Nothing was done.", {"pay", "https://b.example"}, {"sends": "POST"}, 1),
         ("Nothing was done.", {"pay", "https://b.example"}, {"sends": "GET"}, 0),
+        ("Nothing was done.", {"pay", "https://b.example"}, {"sent": True}, 0),
         ("Nothing was done.", {"pay"}, {"sends": "POST"}, 0),
         ("Nothing was done.", None, {}, 1),
         ("It was a look.", {"look"}, {}, 0),
@@ -224,7 +225,11 @@ def test_a_prompt_may_be_a_part_of_json_or_of_xml(form: str) -> None:
 def test_a_note_tells_what_a_stopped_run_has_changed(
     note: str, mutating: set[str] | None, keys: dict[str, Any], finds: int
 ) -> None:
-    run = asked().call("a", '{"in": "Oslo"}').finish().started("a", '{"in": "Oslo"}')
+    run = Recording().prompt().request([GO])
+    if keys.get("sent"):  # before the reply that is stopped
+        run.add(entries.ServiceRequest, 9, "https://b.example", "POST", "/pay")
+        run.failed(503).request([GO])
+    run.call("a", '{"in": "Oslo"}').finish().started("a", '{"in": "Oslo"}')
     if method := keys.get("sends"):
         run.add(entries.ServiceRequest, 1, "https://b.example", method, "/pay")
     run.result("a", is_error=keys.get("is_error", False)).ended(Outcome.FAILED).prompt("And?")

@@ -1299,3 +1299,26 @@ def test_a_tool_in_a_thread_makes_no_change_after_it_is_denied(
     assert [each[each.index("and after") :] for each in found] == [
         "and after that its tool has returned 'paid 17'"
     ] * finds
+
+
+def test_a_call_that_begins_anew_under_an_old_id_is_not_denied() -> None:
+    run = asked().replied("", "a").started("a")
+    run.request([*CALLED, returned("a", "It was called off, and nothing was paid. Look at it.")])
+    run.replied("Well.").ended().prompt("Anew.").request([GO]).replied("", "a").started("a")
+    run.add(entries.ToolResult, "a", "look", "paid 17")
+    assert run.found(changes_not_denied, Subject(mutating=frozenset({"look"}))) == []
+
+
+def test_a_request_is_not_for_a_call_whose_tool_has_ended() -> None:
+    approve, pay = '{"claim": "C-101", "cents": 1200}', '{"claim": "C-101"}'
+    run = asked().call("a", approve, "approve").call("b", pay, "pay").call("c", pay, "look")
+    run.finish(FinishReason.TOOL_CALLS)
+    run.started("a", approve).result("a", "Error: nothing was changed", is_error=True)
+    run.started("b", pay).started("c", pay)
+    body = '{"claim": "C-101", "cents": 1200}'
+    run.add(entries.ServiceRequest, 1, BANK, "POST", "/b", body)
+    run.add(entries.ServiceReply, 1, 201)
+    calls = ToolCall("a", "approve", approve), ToolCall("b", "pay", pay), ToolCall("c", "look", pay)
+    results = returned("a", "Error: nothing was changed"), returned("b"), returned("c")
+    run.request([GO, AssistantMessage("", calls), *results])
+    assert run.found(changes_not_denied, Subject(mutating=frozenset({BANK}))) == []

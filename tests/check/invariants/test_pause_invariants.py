@@ -406,3 +406,35 @@ def test_a_change_that_is_not_repeated_after_one_unknown_end_is_not_after_anothe
     assert len(found) == finds
     assert run.found(unknown_ends_treated_alike, Subject(mutating={"other"})) == []
     assert all("the tool 'look' makes its change again after a" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("steps", "finds"),
+    [
+        # A try in the same call is no call of the model, and one that has succeeded is known.
+        ([(A, ["lost", "lost"]), (A, []), (B, ["stop"]), (B, [])], 0),
+        ([(A, ["lost"]), (A, [""]), (A, []), (B, ["stop"]), (B, ["lost"])], 0),
+        ([(A, ["lost"]), (A, []), (B, ["stop"]), (B, ["lost"])], 1),
+    ],
+)
+def test_only_the_calls_of_a_model_after_an_unknown_end_are_compared(
+    steps: list[tuple[str, list[str]]], finds: int
+) -> None:
+    run, history, number = Recording().prompt(), list[Message]([GO]), 0
+    for place, (arguments, ends) in enumerate(steps):
+        call_id = f"call-{place}"
+        run.request([*history]).call(call_id, arguments).finish()
+        for end in ends:
+            number += 1
+            run.add(ServiceRequest, number, SHOP, "POST", "/orders", arguments)
+            if end == "stop":
+                run.stop()
+            failure = {"stop": "closed"}.get(end, end)
+            run.add(ServiceReply, number, 0 if failure else 200, "", failure)
+        text = "Error: not again, or its end is not known." if ends != [""] else "Ordered."
+        history += [said("", call_id, arguments=arguments), returned(call_id, text)]
+        if "stop" in ends:
+            run.ended(Outcome.ABORTED).prompt("More.")
+            history += [UserMessage("More.")]
+    found = run.request(history).found(unknown_ends_treated_alike, Subject(mutating={SHOP}))
+    assert len(found) == finds

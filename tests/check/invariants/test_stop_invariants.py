@@ -173,6 +173,7 @@ def test_a_request_without_an_answer_is_not_sent_again_after_a_stop(body: str, f
         ("POST", 0, {}, 0),  # it was due at the stop
         ("DELETE", 1, {}, 0),
         ("POST", 1, {"before": True}, 0),  # it may take back what was done
+        ("POST", 1, {"before": True, "prompts": True}, 1),
         ("POST", 1, {"source": "import threading"}, 0),
         ("POST", 1, {"mutating": ()}, 0),
     ],
@@ -184,6 +185,8 @@ def test_no_change_is_begun_after_a_stop(
     if keys.get("before"):
         run.add(entries.ServiceRequest, 1, "https://b.example", "POST", "/hold", "{}")
         run.add(entries.ServiceReply, 1, 200)
+    if keys.get("prompts"):
+        run.ended().prompt("Next.").request([GO, UserMessage("Next.")])
     run.stop().ended(Outcome.ABORTED).after(after_s)
     run.add(entries.ServiceRequest, 2, "https://b.example", method, "/pay", "{}")
     subject = Subject(

@@ -33,6 +33,7 @@ def asked() -> Recording:
         ({"then": "It is paid at once."}, 0),
         ({"then": "Error: it takes a day"}, 0),
         ({"sent": True}, 0),
+        ({"ran": True}, 1),  # and sends nothing
         ({"calls": 1}, 0),
         ({"bodies": ("1", "2")}, 0),
         ({"bodies": ("1",)}, 0),
@@ -92,6 +93,14 @@ def test_a_change_that_has_failed_was_not_made_before(keys: dict[str, Any]) -> N
     (found,) = refused_in_turn(**keys).found(made_before_once, Subject(mutating={BANK, "pay"}))
     assert found.startswith("request 3 has 'It was paid before.', and the ")
     assert found.endswith("was refused" if "once" in keys else "has failed")
+
+
+@pytest.mark.parametrize(("status", "finds"), [(422, 1), (503, 0)])
+def test_a_tool_that_runs_and_sends_nothing_may_know_the_end_of_what_has_failed(
+    status: int, finds: int
+) -> None:
+    run = refused_in_turn(status=status, bodies=("1",), calls=1, ran=True)
+    assert len(run.found(made_before_once, Subject(mutating={BANK, "look"}))) == finds
 
 
 @pytest.mark.parametrize(("of", "status", "finds"), [(1, 404, 1), (2, 404, 0), (1, 201, 0)])
@@ -183,7 +192,7 @@ def run_in_turn(
 def refused_in_turn(
     *, bodies: Sequence[str] = ("1", "1"), once: str = "", status: int = 0, other: str = "{}",
     again: str = "{}", then: str = "It was paid before.", sent: bool = False, program: bool = False,
-    calls: int = 2,
+    calls: int = 2, ran: bool = False,
 ) -> Recording:  # fmt: skip
     """Two calls of a reply make a change; then the model calls a third time."""
     made = [ToolCall("a", "look", "{}"), ToolCall("b", "look", other)][:calls]
@@ -203,4 +212,6 @@ def refused_in_turn(
     run.request(history).call("c", again).finish(FinishReason.TOOL_CALLS)
     if sent:
         run.add(entries.ServiceRequest, 9, BANK, "POST", "/pay", "1")
+    if ran:
+        run.started("c", again).result("c", then)
     return run.request([*history, said("", "c", arguments=again), returned("c", then)])
