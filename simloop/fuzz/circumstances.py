@@ -719,8 +719,8 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             yield Circumstance(f"{name} {words}, is late, and all is done again", again)
     if base.services:
         yield Circumstance("all is done again, with services", _all_again)
-    wait = _OF_SERVICES["asks for a wait"][1]
-    asks = faults.SiteFault("service asks for a wait", faults.Stage.INSTEAD, wait)
+    fails = partial(faults.SiteFault, stage=faults.Stage.INSTEAD)
+    asks = fails("service asks for a wait", keys=_OF_SERVICES["asks for a wait"][1])
     for name in base.services if any(len(calls_of(each.call)) > 1 for each in offer.course) else ():
         alone = _both(_one_by_one, _disturbed("services", name, asks, with_fault, 2))
         yield Circumstance(f"{name} asks for a wait, and each call is alone", alone)
@@ -739,14 +739,14 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             what = f"{method.upper()} {getattr(route, method)} to {name}"
             yield Circumstance(f"a stop, then lost answers, of a {what}", again)
             for words, keys in _DATA["ends after a stop"].items():
-                broken: Any = {method: getattr(route, method), **keys, "times": _STORM}
-                fails = _with_services(name, [Route(**broken), *base.services[name]])
-                stop = _both(fails, _a_minute_later, _stopped(at="4s"))
+                breaks: Any = {method: getattr(route, method), **keys, "times": _STORM}
+                ends = _with_services(name, [Route(**breaks), *base.services[name]])
+                stop = _both(ends, _a_minute_later, _stopped(at="4s"))
                 yield Circumstance(f"a stop, then {words}, of a {what}", stop)
-    refuses = faults.SiteFault("service refuses", faults.Stage.INSTEAD, _OF_SERVICES["refuses"][1])
-    breaks = faults.SiteFault("service.500", faults.Stage.INSTEAD, {"status": 500})
-    failures = breaks, *faults.SERVICE_FAULTS[1:], asks, refuses
-    for name, fault, times in product(base.services, failures, (1, 4)):  # and all tries of one call
+    refuses = fails("service refuses", keys=_OF_SERVICES["refuses"][1])
+    several = product([*faults.SERVICE_FAULTS[1:], asks, refuses], (1, 4))  # all tries of one call
+    broken, gone = (fails(f"service.{n}", keys={"status": n}) for n in (500, 504))
+    for name, (fault, times) in product(base.services, [(broken, 1), (gone, 4), *several]):
         for method in _CHANGING:  # a read before would use the fault up
             if any(getattr(route, method) for route in base.services[name]):
                 change = partial(with_fault, of=method)

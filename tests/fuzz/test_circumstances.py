@@ -934,6 +934,9 @@ def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
     breaks = found[f"service.500 of a {method.upper()} to {shop}"]
     first, *_ = world(breaks, base, offer).services[shop]
     assert (first.status, first.times) == (500, 1)
+    gone = found[f"4 service.504 of a {method.upper()} to {shop}"]
+    first, *_ = world(gone, base, offer).services[shop]
+    assert (first.status, first.times) == (504, 4)
     refuses = found[f"4 service refuses of a {method.upper()} to {shop}"]
     refused = world(refuses, base, offer)
     assert (refused.services[shop][0].status, refused.services[shop][0].times) == (422, 4)

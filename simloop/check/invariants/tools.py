@@ -574,7 +574,7 @@ def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
         if len(only) == 1:
             return next(iter(only))
     is_sent = isinstance(entry, ServiceRequest)
-    has = f"{entry.path} {entry.body}" if is_sent else shlex.join(entry.args)  # type: ignore[union-attr]
+    has = f"{entry.service}{entry.path} {entry.body}" if is_sent else shlex.join(entry.args)  # type: ignore[union-attr]
     plain = re.sub(r"\\.", " ", has)  # without the escapes of JSON
     sent = {*_WORDS(unquote_plus(f"{has} {plain}"))}
     # A call without words fits all, and a change may have numbers that a tool has computed.

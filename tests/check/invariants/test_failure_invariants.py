@@ -1309,6 +1309,18 @@ def test_a_call_that_begins_anew_under_an_old_id_is_not_denied() -> None:
     assert run.found(changes_not_denied, Subject(mutating=frozenset({"look"}))) == []
 
 
+def test_a_request_may_be_to_a_service_that_its_call_names() -> None:
+    issue, order = '{"quantity": 1}', '{"item": "gloves", "quantity": 1, "at": "example"}'
+    run = asked().call("a", issue, "issue").call("b", order, "order")
+    run.finish(FinishReason.TOOL_CALLS)
+    run.add(entries.ServiceRequest, 1, BANK, "POST", "/b", '{"item": "gloves", "quantity": 1}')
+    run.add(entries.ServiceReply, 1, 201)
+    calls = ToolCall("a", "issue", issue), ToolCall("b", "order", order)
+    results = returned("a", "Error: nothing was done: it has no ward"), returned("b")
+    run.request([GO, AssistantMessage("", calls), *results])
+    assert run.found(changes_not_denied, Subject(mutating=frozenset({BANK}))) == []
+
+
 def test_a_request_is_not_for_a_call_whose_tool_has_ended() -> None:
     approve, pay = '{"claim": "C-101", "cents": 1200}', '{"claim": "C-101"}'
     run = asked().call("a", approve, "approve").call("b", pay, "pay").call("c", pay, "look")
