@@ -502,11 +502,11 @@ def _again(draft: WorldDraft, _: int) -> None:
     draft.insert(1, draft.reply(0))
 
 
-def _all_again(draft: WorldDraft, _: int) -> None:
+def _all_again(draft: WorldDraft, _: int, *, times: int = 1) -> None:
     """Let the model do again what it has done, some minutes later."""
-    draft.replies += [draft.reply(len(draft.replies)), *map(draft.reply, range(len(draft.replies)))]
-    given = draft.get("then")
-    draft.keys["then"] = [*given, Then(say="Do it again.", after="5m"), *given]
+    size, given = len(draft.replies), draft.get("then")
+    draft.replies += [draft.reply(size), *map(draft.reply, range(size))] * times
+    draft.keys["then"] = [*given, *[Then(say="Do it again.", after="5m"), *given] * times]
 
 
 def _both(*acts: Act) -> Act:
@@ -735,7 +735,7 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         for route in (each for each in base.services[name] if getattr(each, method)):
             others = with_fault(base.services[name], lost, _STORM, of=method)
             stall = _with_services(name, [route.model_copy(update=_HOUR), *others])
-            again = _both(_alone, stall, _stopped(at="4s"), _all_again, _all_again)
+            again = _both(_alone, stall, _stopped(at="4s"), partial(_all_again, times=2))
             what = f"{method.upper()} {getattr(route, method)} to {name}"
             yield Circumstance(f"a stop, then lost answers, of a {what}", again)
             for words, keys in _DATA["ends after a stop"].items():
