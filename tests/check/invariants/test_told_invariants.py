@@ -95,11 +95,11 @@ def test_a_change_that_has_failed_was_not_made_before(keys: dict[str, Any]) -> N
     assert found.endswith("was refused" if "once" in keys else "has failed")
 
 
-@pytest.mark.parametrize(("status", "finds"), [(422, 1), (503, 0)])
+@pytest.mark.parametrize(("status", "calls", "finds"), [(422, 1, 1), (503, 1, 0), (201, 2, 1)])
 def test_a_tool_that_runs_and_sends_nothing_may_know_the_end_of_what_has_failed(
-    status: int, finds: int
+    status: int, calls: int, finds: int
 ) -> None:
-    run = refused_in_turn(status=status, bodies=("1",), calls=1, ran=True)
+    run = refused_in_turn(status=status, bodies=["1"] * calls, calls=calls, ran=True)
     assert len(run.found(made_before_once, Subject(mutating={BANK, "look"}))) == finds
 
 
