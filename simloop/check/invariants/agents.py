@@ -102,16 +102,17 @@ def _retried(facts: Facts, entry: Any) -> ReceivedReply | None:
 
     Another model, which an agent falls back to, has not failed, and another system prompt asks for
     something else. If one of several agents has called a tool meanwhile, the model may have asked
-    for the work again.
+    for the work again, and after a summary a context that was too long may fit.
     """
     before, request = facts.previous, facts.request
     if before is None or request is None or before.model != entry.model:
         return None
     if before.system_prompt != request.system_prompt:
         return None
-    between = (facts.replies.get(n) for n in range(before.number + 1, entry.number))
-    is_asked = any(reply is not None and reply.calls for reply in between)
-    return None if is_asked else reply_before(facts, entry)
+    replies = map(facts.replies.get, range(before.number + 1, entry.number))
+    between, reply = [each for each in replies if each], reply_before(facts, entry)
+    is_summed = any(each.text for each in between) and reply and has_overflowed(reply)
+    return None if is_summed or any(each.calls for each in between) else reply
 
 
 def _agent_ns(subject: Subject, at_ns: int) -> int:

@@ -1103,3 +1103,16 @@ def test_an_agent_that_waits_for_what_its_user_types_serves_nobody_else(
     run = asked().after(2).add(Input, "y", "Go on?").after(later_s)
     run.add(LoopBlocked, 2 * 10**9, "mine.py:3 in look")
     assert len(run.found(event_loop_not_blocked)) == finds
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "finds"), [(413, "In", 0), (413, "", 1), (401, "In", 1)]
+)
+def test_a_request_that_was_too_long_may_come_again_after_a_summary(
+    status: int, words: str, finds: int
+) -> None:
+    run = asked().failed(status, words="prompt is too long")
+    run.request([UserMessage("Sum it up.")], purpose="summary")
+    run = run.replied(words) if words else run.failed(503)
+    found = run.request([GO]).found(no_retry_of_permanent_failure)
+    assert len(found) == finds
