@@ -606,6 +606,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "refused with 422"),
     (refused_changes_told, answered((422, "", "Booked: room 7 for two, 300 cents are paid back.")),
      "refused with 422"),
+    (refused_changes_told, answered((422, "refused", "The message is sent.")), "refused with 422"),
     (refused_changes_told, answered((422, "refused", "The booking was made. Receipt: refused")),
      "refused with 422"),
     (no_lost_updates, asked().replied("", "a").add(
