@@ -60,7 +60,6 @@ def command(
 
 
 def _files_in(path: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield a file, or each recording in a folder, with the folder that its name counts from."""
     if not path.is_dir():
         yield path, path.parent
         return

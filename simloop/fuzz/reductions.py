@@ -167,7 +167,6 @@ def _lower(tree: Tree, path: Path) -> Pass:
 
 
 def _bisected(tree: Tree, path: Path, make: Callable[[int], Any], high: int) -> Pass:
-    """Reduce `n` from `high` by bisection; 1 was tried before."""
     low = 1
     while high - low > 1:
         middle = (low + high) // 2

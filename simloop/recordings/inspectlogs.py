@@ -61,7 +61,6 @@ def _member(data: bytes, archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: 
 
 
 def _input(event: Mapping[str, Any], pool: list[Any]) -> Any:
-    """Return the messages of a model call, which may stand in a pool of the sample."""
     pairs = [each for each in items(event.get("input_refs")) if isinstance(each, list)]
     places = [each for each in pairs if [type(one) for one in each] == [int, int]]
     every = Beginning(pool, len(pool))

@@ -114,7 +114,10 @@ class Endpoint:
         try:
             asked = self._asked(form, request) if form else self._looked_up(request)
         except WrongRequest as wrong:
-            return self._refused(form, wrong, request)
+            names_one = b'"model"' in request.body or "/model" in request.path
+            if names_one or not request.body.endswith(b"}") or self._is_provider(request):
+                return self._refused(form, wrong, request)
+            asked = None  # a service that is not there, as for `POST /messages`
         if asked is not None:
             return asked
         if services is None or found is None:
@@ -143,8 +146,8 @@ class Endpoint:
         from simloop.wire.exchange import ModelCourse  # noqa: PLC0415 - see `answer`
         from simloop.wire.formats.wire_format import Stamp  # noqa: PLC0415
 
-        self._hosts[_host(request)] = None
         port, read = self.port, form.read(request)
+        self._hosts[_host(request)] = None
         if read.size_reply:
             texts = (read.system_prompt, *(f"{one.name}{one.description}" for one in read.tools))
             tokens = sum(message_tokens(one, utf8_bytes_over_4) for one in read.messages)

@@ -213,6 +213,25 @@ def test_a_refusal_has_the_shape_of_the_format_that_was_asked() -> None:
     assert [next(iter(body)) for _, body in found] == [*shapes.values()]
 
 
+@pytest.mark.parametrize(
+    ("host", "body", "status"),
+    [("mails.test", {"text": "Hi."}, 0), ("mails.test", {"model": "m"}, 400),
+     ("api.anthropic.com", {"text": "Hi."}, 400)],
+)  # fmt: skip
+def test_what_names_no_model_is_for_a_provider_or_for_a_service_that_is_not_there(
+    host: str, body: dict[str, str], status: int
+) -> None:
+    found = Heard()
+
+    async def main() -> None:
+        await found.listen(posted(body, f"https://{host}/v1/messages"))
+
+    record = in_run(main).trace.entries
+    refusals = [each for each in record if isinstance(each, entries.RequestRefused)]
+    assert len(refusals) == (status == 400)
+    assert found.status == status
+
+
 def test_a_request_that_only_a_script_cannot_answer_is_no_mistake_of_its_sender() -> None:
     async def main() -> None:
         await Heard().listen(posted({**ASK, "n": 2}))
