@@ -438,24 +438,22 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     for what, keys in {**_BROKEN_OFF, **cut}.items():
         yield Circumstance(f"a further prompt after {what}", _both(_inserted(keys), _further))
     if offer.course:
-        two = partial(_twice, _changed_texts)
+        two, rest = partial(_twice, _changed_texts), partial(_rested, limits)
         for end, reply in ("refusal", Reply(http=Http(status=401))), ("stop", None):
             after = partial(_after_calls, reply)
             yield Circumstance(f"a {end} after the calls", after)
             what = f"two things in each call of the course, and a {end} after"
             yield Circumstance(what, _both(two, after))
         yield Circumstance("each call of the course twice", partial(_twice, str))
-        again = _both(_twice_and_again, partial(_rested, limits))
+        again, another = _both(_twice_and_again, rest), _both(_one_by_one, rest)
         yield Circumstance("each call of the course twice, and again", again)
         yield Circumstance("two things in each call of the course", two)
-        another = _both(_one_by_one, partial(_rested, limits))
         yield Circumstance("each call of the course, then for another thing", another)
         for place, words in (-1, "last"), (-2, "last but one"), (0, "first"):
             both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)
             what = f"each call of the course, also with another {words} argument at once"
             yield Circumstance(what, both)
-    refused = partial(_in_second, http={"status": 401})
-    yield Circumstance("the second prompt is refused", refused)
+    yield Circumstance("the second prompt is refused", partial(_in_second, http={"status": 401}))
     halt = _both(_in_second, _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
     yield Circumstance("the second prompt is answered", _in_second)
