@@ -8,7 +8,7 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.requests import strings
-from simloop.check.invariants.subject import Course, Subject
+from simloop.check.invariants.subject import PATTERNS, Course, Subject, tells
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Feature
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
@@ -53,8 +53,7 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
 
     An agent that ends with words other than the model's reports its own end, and is not judged,
     unless the words are a message of the run, such as a result that the model was sent. A word in
-    the arguments of a call may be the answer. A summary that was asked for amid the conversation is
-    no last reply.
+    the arguments of a call may be the answer. A summary amid the conversation is no last reply.
     """
     facts = subject.facts
     is_remembered = subject.machine is None and _is_remembered(facts, entry.text)
@@ -67,10 +66,19 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     said = {*_messages(subject), *(each.text for each in facts.replies.values())}
     arguments = (json_value(call.arguments) for each in last for call in each.calls)
     is_given = any(entry.text in strings(each) for each in arguments)
-    own_words = is_given or (entry.text and entry.text not in said)
+    own_words = is_given or (entry.text and entry.text not in said and not _boasts(subject, entry))
     if not why or (own_words and subject.machine is None):
         return ""
     return f"the run is completed, and {why}"
+
+
+def _boasts(subject: Subject, entry: Ended) -> bool:
+    """Return whether a run that its limit ends says that all is done, and nothing else."""
+    limits, says_why = subject.limits, ("failures", "bounds", "steps")
+    if limits is None or len(_replies(subject)) < limits.max_steps:
+        return False
+    is_told = any(tells(entry.text, each) for each in says_why)
+    return PATTERNS["all done"].search(entry.text) is not None and not is_told
 
 
 def _is_remembered(facts: Facts, text: str) -> bool:

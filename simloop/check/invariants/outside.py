@@ -56,8 +56,7 @@ _NAMED_KEY = re.compile(rf'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"({_KEYS
 def refused_changes_not_repeated(subject: Subject) -> Watch:
     """A service refuses by a status that tells of the request, and not of itself or of the rate.
 
-    Of several calls in a reply, each may send the request. One with another Idempotency-Key is
-    another one.
+    Of several calls in a reply, each may send the request. Another Idempotency-Key makes another.
     """
     sent: dict[int, ServiceRequest] = {}
     refused: dict[tuple[Any, ...], int] = {}
@@ -309,12 +308,12 @@ def no_changes_for_broken_replies(subject: Subject, entry: ServiceRequest | Prog
 
 @of_agents("A change of a database is committed before its connection is closed, and before the "
            "prompt ends; one of a tool that fails is rolled back.", "sqlite3, Transaction control",
-           sees=[LeftBehind, MainRequest, Refused, ServiceReply, ToolResult], begins=[LeftBehind,
-           Refused, ServiceReply, ToolResult])  # fmt: skip
+           sees=[LeftBehind, MainRequest, Refused, ServiceReply, ProgramEnded, ToolResult],
+           begins=[LeftBehind, Refused, ServiceReply, ProgramEnded, ToolResult])  # fmt: skip
 def changes_committed(subject: Subject) -> Watch:
     """A change that is not wanted is rolled back, or an exception passes the close.
 
-    A service may have done what fails. What it refuses may be undone, and a failure may be noted.
+    A service or program may have done what fails. A refusal may be undone, and a failure noted.
     """
     most = inf  # so many changes are kept without one that undoes another
     while entry := (yield):
@@ -322,7 +321,8 @@ def changes_committed(subject: Subject) -> Watch:
             if entry.what == "transaction" and subject.facts.stop is None:
                 return f"{entry.name} of a database are left without a commit at {entry.place}"
         elif type(entry) is not ToolResult:
-            most = inf if type(entry) is Request else int(getattr(entry, "status", 0) in _REFUSALS)
+            is_refusal = getattr(entry, "status", 0) in _REFUSALS or getattr(entry, "exit", 0) > 0
+            most = inf if type(entry) is Request else int(is_refusal)
         elif len(entry.kept.split("; ")) <= most and _is_refused(entry):
             what = f"the tool {entry.name!r} of call {entry.call_id!r}"
             return f"{what} returns {entry.text!r:.60}, and keeps {entry.kept!r:.120}"

@@ -1,7 +1,6 @@
 """Invariants on the runs of tools, on their results, and on calls whose tools must not run.
 
-The id of a call identifies a tool run, or, for an agent that renames calls, the name and the
-arguments do.
+The id of a call identifies a tool run, or, if the agent renames calls, the name and arguments do.
 """
 
 import re
@@ -79,8 +78,7 @@ def changes_made_once(subject: Subject) -> Watch:
     """A failed or slow try may have changed the world: only the model may ask for another.
 
     If the result of one run answers two calls, the model believes in two changes. A function that
-    no request offers, or a program, belongs to a tool: with equal arguments it runs once for each
-    call of a reply.
+    no request offers, or a program, belongs to a tool: it runs once for each call with its values.
     """
     called: Counter[str] = Counter()
     started, inner = Counter[Any](), Counter[Any]()
@@ -575,8 +573,8 @@ def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
             return next(iter(only))
     is_sent = isinstance(entry, ServiceRequest)
     has = f"{entry.service}{entry.path} {entry.body}" if is_sent else shlex.join(entry.args)  # type: ignore[union-attr]
-    plain = re.sub(r"\\.", " ", has)  # without the escapes of JSON
-    sent = {*_WORDS(unquote_plus(f"{has} {plain}"))}
+    unescaped = re.sub(r"\\.", " ", has), json_value(has.partition(" ")[2])
+    sent = {*_WORDS(unquote_plus(f"{has} {unescaped}"))}
     # A call without words fits all, and a change may have numbers that a tool has computed.
     texts = {each: {one for one in words if not one.isdigit()} for each, words in given.items()}
     fitting = sorted(

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from simloop.check.invariants import agents
 from simloop.check.invariants.agents import RATE_LIMIT, has_failed, has_overflowed, is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import UNCERTAIN, is_change
@@ -31,6 +32,8 @@ _IDLE_NS = 15 * 60 * 10**9  # after which a session may end
 _SERVED = (entries.ServiceRequest, entries.ServiceReply)
 _REDIRECTS, _BROKEN = 300, 500  # the statuses below the first are successes
 _WORDS = re.compile(r"\w[\w-]*\w").findall
+_STOPS = re.compile(r"(?i)stop|abort|cancel|interrupt|given up").search
+_REASONS = ("timeouts", "doubts", "bounds", "steps")  # why an agent does no more
 _THREADS = re.compile(r"hread|Executor")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 
@@ -85,8 +88,7 @@ def queued_messages_delivered(subject: Subject) -> Watch:
     """If messages are queued at the end of a run, and none is the next prompt, they were taken.
 
     A message that is skipped is lost, or comes too late. A stop may come after an agent takes a
-    message and before it sends the message. So if a prompt skips a message, the next request
-    decides.
+    message and before it sends it. So if a prompt skips a message, the next request decides.
     """
     facts, waiting = subject.facts, _Waiting()
     aborted: str | None = None  # the prompt of an aborted run that no request has followed
@@ -514,6 +516,31 @@ def _is_of_others(facts: Facts, entry: entries.Request) -> bool:
     is_again = facts.previous is None and facts.goes_on and not facts.added
     said = [] if prompt is None else [each for each in request.messages if prompt.text in each.text]
     return is_again or not said
+
+
+@of_agents("A stop ends one run: no call of a later run is answered as stopped.",
+           "BUGS.md D10", sees=[entries.Ended, entries.ServiceRequest, entries.Input, MainRequest],
+           begins=[entries.Ended])  # fmt: skip
+def stop_ends_one_run(subject: Subject) -> Watch:
+    """An event that tells tools of a stop is made anew for each run, or cleared.
+
+    The results of two tools say the same at once, and no service was asked. Calls that are not made
+    because something has failed before, or because a person must look at it, say why.
+    """
+    said = dict[str, set[str]]()
+    while entry := (yield):
+        if type(entry) is not entries.Request:
+            said = {}
+            continue
+        reply = agents.reply_before(subject.facts, entry)
+        is_at_once = reply is not None and reply.at_ns == entry.at_ns
+        texts = {each.text for each in subject.results.values()} if is_at_once else set()
+        names = {call.name for each in subject.facts.added for call in calls_of(each)}
+        if len(texts) == 1 and _STOPS(text := min(texts)) and not _STOPS(" ".join(names)):
+            said.setdefault(text, set()).update(names)
+            if len(said[text]) > 1 and not any(tells(text, each) for each in _REASONS):
+                tools = " and ".join(sorted(said[text]))
+                return f"request {entry.number} has {text!r:.60} for {tools}"
 
 
 @invariant("A stopped run ends within the grace period for cleanup code.",

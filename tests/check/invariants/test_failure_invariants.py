@@ -1105,6 +1105,18 @@ def test_a_tool_that_refuses_something_keeps_no_change(
     assert len(run.found(changes_committed)) == finds
 
 
+@pytest.mark.parametrize(
+    ("status", "kept", "finds"),
+    [(1, "UPDATE shelves", 1), (1, TWICE, 0), (0, "UPDATE shelves", 0), (-9, "UPDATE shelves", 0)],
+)
+def test_a_tool_takes_back_what_it_has_kept_for_a_program_that_fails(
+    status: int, kept: str, finds: int
+) -> None:
+    run = asked().replied("", "a").add(entries.ProgramEnded, 1, status)
+    run.add(entries.ToolResult, "a", "print", "Error: it was not printed", kept=kept)
+    assert len(run.found(changes_committed)) == finds
+
+
 def test_a_service_that_is_not_there_may_have_made_a_change() -> None:
     run = asked().replied("", "a").add(entries.Refused, "host", "POST https://b.example", "b.py:3")
     run.add(entries.ToolResult, "a", "move", "Error: no connection", kept="UPDATE shelves")

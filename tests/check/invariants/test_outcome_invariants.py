@@ -9,6 +9,7 @@ from simloop.check.invariants.decisions import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
+from simloop.kernel.limits import Limits
 from simloop.messages import FinishReason, Message, Outcome, UserMessage
 from simloop.trace import entries
 
@@ -174,3 +175,20 @@ def test_a_refusal_of_a_model_of_openai_is_a_text_for_the_user(
     assert len(found) == finds
     empty = asked().add(entries.Finish, 1, FinishReason.CONTENT_FILTER, word).ended()
     assert empty.found(completed_after_a_complete_reply, Subject(source=source))
+
+
+@pytest.mark.parametrize(
+    ("text", "finds"),
+    [
+        ("Done.", 1), ("Thank you, your request has been taken care of.", 1),
+        ("Everything is handled.", 1), ("The claim was dealt with.", 1), ("All is arranged.", 1),
+        ("I booked the room.", 0), ("The room is booked; shall I continue?", 0),
+        ("So far this was done: a room.", 0), ("All is done, but for the mail, which failed.", 0),
+        ("All that could be done in 2 steps is done.", 0), ("Done: the limit of calls.", 0),
+    ],
+)  # fmt: skip
+def test_a_run_that_its_limit_ends_does_not_say_that_all_is_done(text: str, finds: int) -> None:
+    run = asked().replied("", "a").request([GO, said("", "a"), returned("a")]).replied("", "b")
+    run.ended(text=text)
+    for limits, most in ((Limits(max_steps=2), finds), (Limits(max_steps=3), 0), (None, 0)):
+        assert len(run.found(completed_without_open_calls, Subject(limits=limits))) == most

@@ -2,7 +2,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from recording import Recording, of_machine
+from recording import Recording, of_machine, returned, said
 
 from simloop import Scenario, ScriptedTool
 from simloop.check.invariants.invariant import Invariant
@@ -10,9 +10,18 @@ from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.user import (
     nothing_starts_after_stop,
     outcome_matches_stop,
+    stop_ends_one_run,
     stopped_run_ends_in_time,
 )
-from simloop.messages import Outcome, StopCause, UserMessage
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    Outcome,
+    StopCause,
+    ToolCall,
+    UserMessage,
+)
 from simloop.trace import entries
 from simloop.virtual.clock.timeouts import GRACE_MS
 
@@ -219,3 +228,54 @@ def test_a_framework_waits_for_a_function_in_a_thread(source: str, what: str, fi
     run = stopped().after(9).add(entries.LeftBehind, what, "worker", "bot.py:9")
     found = run.ended(Outcome.ABORTED).found(stopped_run_ends_in_time, Subject(source=source))
     assert len(found) == finds
+
+
+STOPS = "Error: stopped before it began."
+FLAG = [[("look", STOPS)], [("pay", STOPS)]]
+
+
+def goes_on(replies: list[list[tuple[str, str]]], between: Recording | None = None) -> Recording:
+    """A stopped run, and one whose replies have these calls with these results."""
+    run, history = stopped().ended(Outcome.ABORTED).prompt("More."), list[Message]([GO])
+    history += [said("", "a"), returned("a", STOPS), UserMessage("More.")]
+    run.request([*history])
+    for number, pairs in enumerate(replies):
+        calls = tuple(ToolCall(f"{number}-{name}", name, "{}") for name, _ in pairs)
+        for call in calls:
+            run.call(call.id, name=call.name)
+        run.finish(FinishReason.TOOL_CALLS)
+        history += [AssistantMessage("", calls)]
+        history += [returned(f"{number}-{name}", text) for name, text in pairs]
+        for each in between.entries if between else ():
+            run.entries.append(msgspec.structs.replace(each, seq=len(run.entries)))
+        run.now_ns += between.now_ns if between else 0
+        run.request([*history])
+    return run.ended()
+
+
+@pytest.mark.parametrize(
+    ("run", "finds"),
+    [
+        (goes_on(FLAG), 1),
+        (goes_on([[("look", STOPS), ("pay", STOPS)]]), 1),
+        (goes_on([[(name, "Not done: it was given up.")] for name in ("look", "pay")]), 1),
+        (goes_on([[(name, "Error: no such order.")] for name in ("look", "pay")]), 0),
+        (goes_on([[(name, "Stopped, perhaps it was made.")] for name in ("look", "pay")]), 0),
+        (goes_on([[(name, "Stopped at the limit.")] for name in ("look", "pay")]), 0),
+        (goes_on([[(name, "Stopped: too late, timed out.")] for name in ("look", "pay")]), 0),
+        (goes_on([[(name, "Stopped after eight steps.")] for name in ("look", "pay")]), 0),
+        (goes_on([[("look", STOPS)], [("look", STOPS)]]), 0),  # the order may be cancelled
+        (goes_on([[("look", STOPS)], [("cancel", STOPS)]]), 0),
+        (goes_on([[("look", "Yes."), ("pay", STOPS)], [("look", STOPS)]]), 0),
+        (goes_on(FLAG, Recording().after(1)), 0),  # the tool may have been broken off
+        (goes_on(FLAG, Recording().add(entries.Input, "n", "Go on?")), 0),
+        (goes_on(FLAG, Recording().add(entries.ServiceRequest, 1, "https://b", "GET", "/")), 0),
+        (goes_on(FLAG[:1]).prompt("And?").request([GO]).ended(), 0),
+    ],
+)
+def test_no_call_of_a_run_that_was_not_stopped_is_answered_as_stopped(
+    run: Recording, finds: int
+) -> None:
+    found = run.found(stop_ends_one_run)
+    assert len(found) == finds
+    assert not finds or found[0].endswith(" for look and pay")

@@ -677,6 +677,7 @@ def test_a_result_that_is_told_again_is_no_result_of_other_arguments() -> None:
         ('{"id": 1}', '{"id": 2}', "[3]", ""),
         ('{"id": 1}', "{}", "[1]", ""),  # one without words fits all
         ('{"id": 1}', "", "[3]", "a"),  # the only one
+        ('{"n": 1, "id": ""}', '{"n": 1, "id": "é"}', '{"n": 1, "id": "\\u00e9"}', "b"),
     ],
 )
 def test_a_request_is_for_the_call_whose_words_it_has(
