@@ -417,8 +417,7 @@ _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     "system prompt": lambda _: "You are a tool for tests.",
     "warn after": lambda own: own.integer(1, 3),
     "clock": lambda own: schema.ClockSkew(**one_of(own, ({}, {"ahead": "10s"}, {"behind": "10s"}))),
-    "tools": switch,  # both features draw all tools together
-    "slow tools": switch,
+    **dict.fromkeys(("tools", "slow tools"), switch),  # both draw all tools together
 }
 """The draws of the features, except for the options of a design, which depend on its name."""
 

@@ -62,8 +62,7 @@ class Arguments:
 
     `form` is the number of one of `PLAIN_TEXTS` and the known words. `plain` is a valid object if
     one was found, or the `given` one, `edges` are further valid ones, and `broken` are objects that
-    the schema refuses: by turns a key is missing, has a value of another type, or has one beyond
-    its bounds.
+    the schema refuses: by turns a key is missing, or its value is of another type or out of bounds.
     """
 
     def __init__(

@@ -19,8 +19,7 @@ _HEAVIEST = 100
 class Choices(Protocol):
     """A source of choices.
 
-    A back end that marks the choices of one value, as Hypothesis does, has its own `maybe` and
-    `several`.
+    A back end that marks the choices of one value has its own `maybe` and `several`.
     """
 
     __slots__ = ()

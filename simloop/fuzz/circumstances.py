@@ -277,18 +277,15 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
         yield Circumstance(f"{what} as arguments", act, is_breach=True)
     for ids in (["a", "a"], ["", ""], ["call-1", "call-2"]):
         yield Circumstance(f"ids {ids}", _inserted({"call": several, "ids": ids}), is_breach=True)
-    for tool in offer.first:
-        arguments = offer.tools[tool]
-        chosen: list[tuple[str, Any]] = [("broken", each) for each in arguments.broken[:6]]
-        # The last of many has a further key, which no schema forbids.
-        chosen += [("edge", each) for each in (*arguments.edges[:8], *arguments.edges[8:][-1:])]
-        chosen += [("half", json.dumps(arguments.plain)[:-2])]
-        for number, (what, each) in enumerate(chosen):
-            yield Circumstance(f"{what} {number} of {tool}", _inserted({"call": {tool: each}}))
-    for tool in offer.first:  # what one of them has read, another may change
-        for number, each in enumerate(offer.tools[tool].edges[:8]):
-            act = _inserted({"call": [{tool: each}] * 4})
-            yield Circumstance(f"edge {number} of {tool}, 4 at once", act)
+    own = {tool: offer.tools[tool] for tool in offer.first}
+    broken = {tool: [*each.broken[:6], json.dumps(each.plain)[:-2]] for tool, each in own.items()}
+    # The last of many has a further key, which no schema forbids.
+    edges = {tool: [*each.edges[:8], *each.edges[8:][-1:]] for tool, each in own.items()}
+    for what, given, times in (("broken", broken, 1), ("edge", edges, 1), ("edge", edges, 4)):
+        turns = zip_longest(*([{tool: one} for one in each] for tool, each in given.items()))
+        for number, turn in enumerate(turns):
+            act = _inserted({"call": [each for each in turn if each] * times})
+            yield Circumstance(f"{what} {number} of each tool, {times} at once", act)
 
 
 def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
@@ -469,10 +466,9 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     yield Circumstance("more prompts than most agents keep", _many(_WHOLE, 40))
     steps = min(11, limits.max_steps - 1 if limits else 11)
     yield Circumstance("a long prompt, and further ones", partial(_steps, steps))
-    for times, what in (1, "failures"), (3, "failures"), (_STORM, "overflows"):  # 3 of an SDK
-        keys = _STORMS["overflows" if what == "overflows" else "times http 500"]
+    for what, (times, keys) in _DATA["begins"].items() if offer.first else ():
         fails = _many(_WHOLE, begins=[Reply(**keys, times=times)])
-        yield Circumstance(f"many prompts, each with {times} {what} at first", fails)
+        yield Circumstance(f"many prompts, each with {what} at first", fails)
     slow, stop = {**_WHOLE, "pace": {"first_part": "40s"}}, _stopped(at="20s")
     for what, act in (("a long conversation", _long(slow)), ("many prompts", _many(slow))):
         yield Circumstance(f"{what}, stopped in a summary", _both(act, stop))
@@ -756,29 +752,28 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
 
 def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
     """Yield what fails in one route of a service, and what has a further page."""
-    for nth, route in enumerate(routes[1:], 1):  # a first one is in the catalogue
-        for times in (1, "always"):
-            fails = [*routes[:nth], failing(route, times), *routes[nth:]]
-            act = _with_services(name, fails)
-            yield Circumstance(f"route {nth} of {name} fails ({times})", act)
     for nth, route in enumerate(routes):
-        fails = [*routes[:nth], failing(route, 4), *routes[nth:]]
+        put, what = partial(_before, name, routes, nth), f"route {nth} of {name}"
+        for times in (1, "always") if nth else ():  # a first one is in the catalogue
+            yield Circumstance(f"{what} fails ({times})", put(failing(route, times)))
         if route.get:
-            again = _both(_with_services(name, fails), _alone, _all_again)
-            yield Circumstance(f"route {nth} of {name} fails, and all is done again", again)
+            again = _both(put(failing(route, 4)), _alone, _all_again)
+            yield Circumstance(f"{what} fails, and all is done again", again)
         said: Any = route.json if isinstance(route.json, dict) else {}
         for key in ("state", "status") if route.get else ():
             if DONE.match(str(said.get(key))):
-                failed = route.model_copy(update={"json": {**said, key: FAILED}})
-                told = _with_services(name, [*routes[:nth], failed, *routes[nth + 1 :]])
-                yield Circumstance(f"route {nth} of {name} tells of a failure", _both(_alone, told))
+                failed = put(route.model_copy(update={"json": {**said, key: FAILED}}))
+                yield Circumstance(f"{what} tells of a failure", _both(_alone, failed))
         if key := next((each for each in PAGED + PAGES if repr(said.get(each, 0)) in _ENDS), ""):
             others = json_value(_IDS.sub(r'"other \1"', json.dumps(said)))
             link = f"{name}{route.get}{'&' if '?' in str(route.get) else '?'}page=2"
             for mark in {0: (True,), 1: (2,)}.get(said[key]) or ("2", link):
                 once = route.model_copy(update={"json": {**others, key: mark}, "times": 1})
-                two = _both(_alone, _with_services(name, [*routes[:nth], once, *routes[nth:]]))
-                yield Circumstance(f"route {nth} of {name} has two pages, {mark}", two)
+                yield Circumstance(f"{what} has two pages, {mark}", _both(_alone, put(once)))
+
+
+def _before(name: str, routes: list[Route], nth: int, route: Route) -> Act:
+    return _with_services(name, [*routes[:nth], route, *routes[nth:]])
 
 
 def _first_answer(route: Route) -> Route:
@@ -806,28 +801,27 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
                     stopped = _both(act, _a_minute_later, _stopped(at="5s"))
                     yield Circumstance(f"{name} {words}, and is stopped", stopped)
     twice = partial(_twice, _changed_texts)
-    for key, phase in (("services", "service-request"), ("programs", "program-started")):
-        for nth in range(1, 9 if offer.first else 3) if getattr(base, key) else ():
+    for phase in ("service-request", "program-started"):
+        sent = offer.seen.get(phase, 0)
+        for nth in range(1, min(2 * sent, 8) + 1):
             stop = _both(_a_minute_later, _stopped(after=phase, nth=nth))
-            yield Circumstance(f"abort after {phase} {nth}", stop)
+            if nth <= sent:
+                yield Circumstance(f"abort after {phase} {nth}", stop)
             yield Circumstance(f"abort after {phase} {nth} of two calls", _both(twice, stop))
     for key, several, change in (
         ("services", faults.SERVICE_FAULTS, with_fault),
         ("programs", faults.PROGRAM_FAULTS, with_program_fault),
     ):
         for name in getattr(base, key):
-            for fault in several:
-                for times in (1, 4):
-                    act = _disturbed(key, name, fault, change, times)
-                    yield Circumstance(f"{times} {fault.site} of {name}", act)
-            for times, words in (1, ""), (4, "4 "):
-                again = _both(_again, _disturbed(key, name, several[-1], change, times))
-                what = f"{words}{several[-1].site} of {name}, and the first calls again"
-                yield Circumstance(what, again)
+            for fault, times in product(several, (1, 4)):
+                act = _disturbed(key, name, fault, change, times)
+                yield Circumstance(f"{times} {fault.site} of {name}", act)
+                if fault is several[-1]:
+                    what = f"{times} {fault.site} of {name}, and the first calls again"
+                    yield Circumstance(what, _both(_again, act))
     for each in chain(_failures(abilities), _cuts(abilities)) if base.models else ():
         for name in base.models:
-            act = partial(_for_party, name, each)
-            yield each._replace(name=f"{each.name} for {name}", act=act)
+            yield each._replace(name=f"{each.name} for {name}", act=partial(_for_party, name, each))
 
 
 def _for_party(name: str, each: Circumstance, draft: WorldDraft, place: int) -> None:

@@ -31,11 +31,10 @@ _PLACES = 5  # the places in a short course at which circumstances come together
 
 class _Base:
     def __init__(self, scenario: Scenario, given: RunOptions, abilities: Abilities) -> None:
-        if len(scenario.model) == 1 and not scenario.model[0].call:
+        if scenario.model and all(each.say and not each.call for each in scenario.model):
             alone = scenario.model_copy(update={"model": []})  # an agent with tools does more
-            scenario = (
-                alone if any(each.call for each in offer_of(alone, given).course) else scenario
-            )
+            calls = any(each.call for each in offer_of(alone, given).course)
+            scenario = alone if calls else scenario
         self.offer: Offer = offer_of(scenario, given)
         # An agent with functions of its own does not use the world's tools.
         of_world = self.offer.tools.keys() - (self.offer.own & {*TOOLS})
@@ -129,8 +128,7 @@ class AgentCourse:
     ) -> Iterator[tuple[Plan, Rules]]:
         """Yield the small worlds from `number`, which counts from 1."""
         rules = {base.plan: Rules(invariants, expectations=False) for base in self._bases}
-        for plan, world in self.small[number - 1 :]:
-            yield plan.playing(world), rules[plan]
+        yield from ((plan.playing(each), rules[plan]) for plan, each in self.small[number - 1 :])
 
     def together(
         self, seed: int, first: int, runs: int, invariants: Sequence[Invariant] | None

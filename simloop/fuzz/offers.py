@@ -7,6 +7,7 @@ of it shows the tools.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -28,6 +29,7 @@ from simloop.scenario.replies import Reply, When
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
+from simloop.trace.kinds import kind_of
 from simloop.trace.requests import requests
 
 Known: TypeAlias = dict[str, dict[Any, None]]
@@ -96,7 +98,7 @@ class Offer(Struct, frozen=True, eq=False):
     those of them that the agent's own code calls. `first` are those in the first request: another
     agent of the program may offer the others, `later` with the places in the course from which on
     it does. `answers` are the objects that it asks for, and `input` is what its user types, if it
-    reads that.
+    reads that. `seen` counts the entries of the course by their kinds.
     """
 
     tools: Mapping[str, Arguments] = {}
@@ -108,6 +110,7 @@ class Offer(Struct, frozen=True, eq=False):
     own: frozenset[str] = frozenset()
     answers: tuple[AskedObject, ...] = ()
     input: Any = None
+    seen: Mapping[str, int] = {}
 
     @property
     def asked(self) -> AskedObject | None:
@@ -123,8 +126,7 @@ class Offer(Struct, frozen=True, eq=False):
 def offer_of(base: Scenario, given: RunOptions) -> Offer:
     """Return what the agent offers in runs of `base`, whose script is used if it has one.
 
-    An agent that cannot be run offers nothing: the search shows why. The runs leave nothing in this
-    process.
+    An agent that cannot be run offers nothing: the search shows why. The runs leave nothing here.
     """
     if base.input is None:
         base = base.model_copy(update={"input": _TYPED})
@@ -248,7 +250,8 @@ def _offer(
         typed = [Line(say="y", times=1 if any(read) else "always")]
     first = tuple(name for name, place in offered.items() if not place)
     later = {name: place for name, place in offered.items() if place}
-    return Offer(tools, (), LAST, frozenset(ran), first, later, frozenset(own), answers, typed)
+    names, seen = (frozenset(ran), first, later, frozenset(own)), Counter(map(kind_of, record))
+    return Offer(tools, (), LAST, *names, answers, typed, seen)
 
 
 def _schema(spec: ToolSpec) -> Any:

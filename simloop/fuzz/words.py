@@ -163,8 +163,7 @@ def _answer(answer: Any) -> str:
 def _user(scenario: Scenario) -> Iterator[str]:
     if (abort := scenario.abort) is not None:
         yield f"the user stops the run {_when(abort)}"
-    for queued in scenario.queue:
-        yield f"the user sends a message {_when(queued)}"
+    yield from (f"the user sends a message {_when(queued)}" for queued in scenario.queue)
     if scenario.input == []:
         yield "the user types nothing"
     for line in scenario.input if isinstance(scenario.input, list) else ():

@@ -251,9 +251,13 @@ def test_a_script_that_only_answers_is_no_course_of_an_agent_with_tools(
     (base,) = course(agent, OTHER).scripted
     assert any(each.call for each in base.model) is calls
     assert (base.model[-1].say == "No.") is not calls
-    twice = OTHER.model_copy(update={"model": [Reply(say="Hm."), *OTHER.model]})
+    always = OTHER.model_copy(update={"model": [Reply(say="Hm.", times="always")]})
+    for script in always, OTHER.model_copy(update={"model": [Reply(say="Hm."), *OTHER.model]}):
+        (base,) = course(agent, base_of(script, Abilities(has_engine=False), "")).scripted
+        assert any(each.call for each in base.model) is calls
+    fails = OTHER.model_copy(update={"model": [Reply(lost="before-headers"), *OTHER.model]})
     critic: Any = {"when": {"system": "Judge."}, "replies": [{"say": "Good."}]}
-    for script in twice, Scenario(prompt="Go.", model=OTHER.model, models={"critic": critic}):
+    for script in fails, Scenario(prompt="Go.", model=OTHER.model, models={"critic": critic}):
         (base,) = course(agent, script).scripted
         assert base.model == script.model
 
