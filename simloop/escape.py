@@ -1,8 +1,7 @@
 """Escaping: the one step that text from models, tools and files passes before it is shown.
 
 Such text is hostile: escape sequences that rewrite the screen, newlines that forge a verdict,
-direction overrides, lone surrogates that cannot be written, lines of 10 MB. An error does so in
-its `__str__`.
+direction overrides, lone surrogates, lines of 10 MB. An error does so in its `__str__`.
 """
 
 import re

@@ -9,8 +9,7 @@
 
 Importing this module registers the strategies: `from_type(simloop.Reply)` works afterwards.
 
-Every strategy shrinks towards the plain scenario, which has no fault, no latency and the default
-limits.
+Every strategy shrinks towards the plain scenario: no fault, no latency and the default limits.
 """
 
 from bisect import bisect_right
@@ -208,8 +207,7 @@ def check(
 
     There is no result if a design that may go on for ever had to be stopped. Unlike `simloop.run`,
     this function ignores unused replies and expectations. `invariants` replace the catalogue.
-    Raises InvariantViolated or the error that ended the run; the message has the text of a scenario
-    file.
+    Raises InvariantViolated or the error that ended the run, with the text of a scenario file.
     """
     given: Any = options
     verdict = trial(Plan(scenario, given), Rules(invariants, expectations=False), Until.VIOLATION)

@@ -76,8 +76,7 @@ def command(
     """Search generated worlds for failures of a loop.
 
     A run fails if it violates an invariant (see `simloop invariants`), raises an error, or does not
-    end although the model answers every request without a fault. The exit code is 1 if a failure
-    was found.
+    end although the model answers every request without a fault. The exit code is 1 if one fails.
     """
     bases = [each.scenario() for each in options.targets_of(sources)]
     of_bases = next((each.loop for each in bases), "reference")

@@ -50,8 +50,7 @@ def listing(names: tuple[str, ...]) -> None:
 def cat(name: str) -> None:
     """Print a bundled scenario.
 
-    NAME is a name from `simloop list`. `simloop cat retry/rate-limit > mine.simloop.yaml` copies
-    one.
+    NAME is one of `simloop list`. `simloop cat retry/rate-limit > mine.simloop.yaml` copies it.
     """
     out(catalog.find_bundled(name).read_text("utf-8").removesuffix("\n"))
 

@@ -206,12 +206,10 @@ class Position:
         """Return the hooks that have run since the transition before the newest one."""
         if (places := self.recording.index.places.get(entries.Hook)) is None:
             return ()
-        since = self.start
-        if self.move is not None:
-            since = self.move.place
-            if since == self.place:  # at the transition that the effect of these hooks has led to
-                earlier = self.recording.index.last(entries.Transition, since - 1, self.start)
-                since = self.start if earlier is None else earlier
+        since = self.start if self.move is None else self.move.place
+        if self.move and since == self.place:  # the transition that the effect of these led to
+            earlier = self.recording.index.last(entries.Transition, since - 1, self.start)
+            since = self.start if earlier is None else earlier
         found: Any = [self.recording.entries[each] for each in between(places, since, self.place)]
         return tuple(found)
 

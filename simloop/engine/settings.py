@@ -17,8 +17,7 @@ class EngineSettings(policies.Policies, frozen=True, kw_only=True):
     `history` is the conversation before the first prompt.
     `max_transitions` bounds loops that do not bound themselves: beyond it the run is a RunawayRun.
     `clock_skew_ns` is how far the loop's idea of the date is ahead of the provider's. `context` has
-    the results of measuring and of compacting, in order, which count instead of sizes; the last of
-    each repeats.
+    the results of measuring and compacting, in order, in place of sizes; the last of each repeats.
     """
 
     hooks: Hooks = field(default_factory=Hooks)

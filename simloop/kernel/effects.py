@@ -20,8 +20,7 @@ class Compact(Struct, frozen=True, gc=False, cache_hash=True):
     """Shorten the context: answered by `ContextCompacted`.
 
     With a `marker` the whole context gives way to three messages: the marker as the user's, a
-    summary as the assistant's, and the newest user message again, or `then_say` if there was only
-    one.
+    summary as the assistant's, and the newest user message again, or `then_say` if it was alone.
     """
 
     forced: bool

@@ -148,8 +148,7 @@ def provider(request: pytest.FixtureRequest) -> "Provider":
         assert await my_agent("Hello?") == "Hello."
         provider.expect(requests=2, elapsed={"max": "15s"})
 
-    See `Provider`. The test is async and marked with `simloop`. When it has passed, an unused reply
-    is an error.
+    See `Provider`. The test is async and marked with `simloop`. An unused reply is an error.
     """
     from simloop.runs.fixtures import Provider  # noqa: PLC0415 - see the module docstring
 

@@ -44,8 +44,7 @@ def record_live(
     """Run the agent of `given` on the prompts of a scenario, and return what was recorded.
 
     That is the scenario with the replies, the results and the requests, the comment for its file,
-    and the recording. With `services`, requests that are for no model go out too. Raises the errors
-    of a run.
+    and the recording. With `services`, requests for no model go out too. Raises what a run raises.
     """
     if scenario.model or scenario.models:
         hint = "name a scenario with no more than its prompt, and what the agent needs"

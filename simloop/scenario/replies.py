@@ -139,8 +139,7 @@ class When(Strict):
     tools: list[str] | None = None
     """Tools that it offers, perhaps among others; an empty list for a request without tools."""
     output: fields.Written[AnyText | None, GivenText | None] = kept(None)
-    """The JSON Schema of the object that it asks for as its answer, as JSON; {contains: ...} for a
-    part of it."""
+    """The JSON Schema of the answer that it asks for, as JSON; {contains: ...} for a part of it."""
 
     def matches(self, request: messages.Request) -> bool:
         sent = request.messages

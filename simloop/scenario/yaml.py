@@ -134,8 +134,7 @@ def _read_fast(text: str, path: str) -> Document | None:
     """Return the document from libyaml's events, or None if the result might differ.
 
     It is several times as fast. libyaml's parser does not recurse (its composer does, and crashes).
-    The parser in Python finds each of its errors again, and words it; it places empty values
-    elsewhere.
+    The parser in Python finds its errors again, and words them; it places empty values elsewhere.
     """
     if _C_LOADER is None or _READ_APART.search(text):
         return None
@@ -287,8 +286,7 @@ class _Tree:
         self.path = path
         self.root: Any = None
         self.marks: list[Any] = []
-        # The list or mapping whose end has not come yet, and its key that has no value yet; and
-        # those around it.
+        # The open list or mapping, and its key that has no value yet; and those around it.
         self._node: Any = None
         self._key: str | None = None
         self._outer: list[Any] = []

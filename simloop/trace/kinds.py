@@ -97,8 +97,7 @@ def _request(entry: entries.Request) -> Lines:
         yield "", f"  system: {entry.system_prompt}"
     if isinstance(entry.tools, tuple):
         yield "", f"  tools: {', '.join(tool.name for tool in entry.tools) or 'none'}"
-    for message in entry.added:
-        yield "", f"  + {describe_message(message)}"
+    yield from (("", f"  + {describe_message(message)}") for message in entry.added)
 
 
 def _finish(entry: entries.Finish) -> Lines:

@@ -1,8 +1,7 @@
 """Reading and writing the files that simloop is given: one function for each.
 
 A reader gets regular files only, because a pipe blocks and a device need not end; a write leaves
-the old file or the whole new one, follows links, and never replaces a node that is not a regular
-file.
+the old file or the whole new one, follows links, and replaces regular files only.
 """
 
 import contextlib

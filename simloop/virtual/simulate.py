@@ -28,8 +28,7 @@ def simulate(
 
     Inside, time, dates and randomness answer from the clock and `seed`; hosts and programs are
     not there. Threads are simulated: one runs at a time, and blocking waits take virtual time.
-    `shuffle_ties` draws from the seed the order of timers, and of threads, that are due at one
-    instant.
+    `shuffle_ties` draws from the seed the order of timers, and of threads, that are due at once.
 
     A program is a RunawayRun after three million callbacks of the event loop, or half a million
     without anything new in the world of a scenario. `max_callbacks` replaces both bounds. So is one

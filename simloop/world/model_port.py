@@ -154,8 +154,7 @@ class RecordedStream(Struct, eq=False):
     to clean up. Or it iterates with `async for`, which closes the stream at its end. A part that
     arrives when the run is to end is not recorded, except for a finish if `keeps_finish` is set.
     `has_headers` is set where the script says that only the headers of the reply were sent,
-    `is_unreachable` where no connection is made, and `raised` where the model's code raised an
-    exception.
+    `is_unreachable` where no connection is made, and `raised` where the model's code raised.
     """
 
     _port: ModelPort

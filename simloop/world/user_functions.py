@@ -144,8 +144,7 @@ def is_simloops_own(error: BaseException) -> bool:
 def library_of(file: str) -> str:
     """Return the installed package that a file belongs to, or `Python`; empty for the program.
 
-    A package whose source is in the current folder is of the program: tests may run an installed
-    copy of it.
+    A package with its source in the current folder is of the program: tests may run a copy of it.
     """
     for folder in ("/site-packages/", "/dist-packages/"):
         _, is_there, path = file.replace("\\", "/").rpartition(folder)

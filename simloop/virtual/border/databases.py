@@ -146,8 +146,7 @@ def _waiting(cursor: Any) -> Any:
             one.check()
             if not one.in_transaction:
                 one.kept = one.total_changes
-            # SQLite lets nobody wait who has read in this transaction: the other connection may
-            # wait for its end.
+            # SQLite lets nobody wait who has read in this transaction: the other may wait for it.
             done = call() if one.in_transaction and one.has_read else _waited(one, call)
             one.has_read = one.in_transaction and not sql.lstrip().upper().startswith("BEGIN")
             if one.uncommitted and (listener := listener_of(loop_here())) is not None:

@@ -66,8 +66,7 @@ class _Holders:
     def are_exchanged(self) -> bool:
         return self._hold(self._read_stand_ins)
 
-    # Written for speed: to look at more than 100 names, or to write them, takes no step of Python
-    # for each.
+    # Written for speed: to look at 100 names, or to write them, takes no step of Python for each.
     def _read(self, namespaces: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
         return list(map(operator.call, self._readers, namespaces))
 

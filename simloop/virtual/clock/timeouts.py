@@ -26,8 +26,7 @@ class Timeout(Struct, eq=False):
     """A bound, at an instant, on a `with` block of the current task.
 
     The bound of an enclosing block holds too: the loop keeps the innermost timeout of each task.
-    `expired` says afterwards whether the bound was reached. A block that waits in inner blocks only
-    needs no timer.
+    `expired` says afterwards whether the bound was reached. Waiting in inner ones needs no timer.
 
     The CancelledError of an expired timeout ends at the block; any other passes through. If the
     code in the block swallows the error, `expired` stays true. `broken` says that `break_off`

@@ -196,8 +196,7 @@ class WireSocket:
             return
         try:
             yield self._side.head(reply)
-            for piece in reply.body:
-                yield self._side.chunk(piece)
+            yield from map(self._side.chunk, reply.body)
         except ConnectionLost as error:
             raise ConnectionResetError(104, "Connection reset by peer") from error
         except TimedOut as error:
