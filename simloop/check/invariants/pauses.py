@@ -120,9 +120,9 @@ def _refuses(entry: entries.Input) -> bool:
 @invariant("Of equal changes in a reply, the user is asked about each before it is made.",
            "BUGS.md D9", needs=[Need.AGENT, Need.MUTATING], begins=[entries.Ended, entries.Input],
            sees=[entries.Prompt, entries.Request, entries.Input, entries.ToolStarted,
-           entries.ServiceRequest, entries.Ended])  # fmt: skip
+           entries.ProgramStarted, entries.ServiceRequest, entries.Ended])  # fmt: skip
 def changes_asked_about(subject: Subject) -> Watch:
-    """The answer is yes, and the question has the texts of one call, but none of another one.
+    """The answer is yes, and the question has a text of one call alone, but none of another one.
 
     An agent may ask about large changes alone.
     """
@@ -136,9 +136,10 @@ def changes_asked_about(subject: Subject) -> Watch:
             said += entry.prompt if kind is entries.Input else ""
             agreed = "?" in said and entry.text.strip().lower() in _YES
         elif agreed and is_change(subject, entry):
-            of_tool = kind is entries.ToolStarted
-            does = entry.arguments if of_tool else f"{unquote(entry.path)} {entry.body}"
-            calls = {each: _texts(each) for each in subject.asked}
+            told = (unquote(getattr(entry, each, "")) for each in ("arguments", "path", "body"))
+            does = " ".join([*told, *getattr(entry, "args", ())])
+            times = Counter(chain.from_iterable({*_texts(each)} for each in subject.asked))
+            calls = {call: [x for x in _texts(call) if times[x] == 1] for call in subject.asked}
             named = [each for each, own in calls.items() if _has_one(said, own)]
             unnamed = [each for each in calls if each not in named]
             for call in (each for each in unnamed if _has_one(does, calls[each])):

@@ -18,7 +18,13 @@ from simloop.check.invariants.requests import newest_user_message_sent
 from simloop.check.invariants.subject import Subject
 from simloop.messages import Message, Outcome, UserMessage
 from simloop.strategies import check
-from simloop.trace.entries import Input, Restarted, ServiceReply, ServiceRequest
+from simloop.trace.entries import (
+    Input,
+    ProgramStarted,
+    Restarted,
+    ServiceReply,
+    ServiceRequest,
+)
 
 GO, YES = UserMessage("Go."), UserMessage("yes")
 A, B = '{"path": "a.txt"}', '{"path":"b.txt"}'
@@ -185,6 +191,15 @@ def test_a_change_at_a_service_that_the_user_was_not_asked_about_is_found() -> N
     run.add(ServiceRequest, 1, "https://b.example", "DELETE", "/other%20b1")
     (found,) = run.found(changes_asked_about, Subject(mutating={"https://b.example"}))
     assert "and the user has agreed to 'Pay b1?'" in found
+
+
+@pytest.mark.parametrize(("image", "finds"), [("web:v3", 1), ("web:v2", 0)])
+def test_a_program_that_the_user_was_not_asked_about_is_found(image: str, finds: int) -> None:
+    """What both calls have says nothing of either."""
+    run = Recording().prompt().request([GO]).call("a", '{"service": "web", "tag": "v2"}')
+    run.call("b", '{"service": "web", "tag": "v3"}').finish().add(Input, "y", "Release v2 of web?")
+    run.add(ProgramStarted, 1, ("kubectl", "set", "image", image))
+    assert len(run.found(changes_asked_about, Subject(mutating={"kubectl set"}))) == finds
 
 
 @pytest.mark.parametrize(
