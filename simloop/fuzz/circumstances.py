@@ -40,7 +40,7 @@ _OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
 _REPLIES, _PEOPLE, _CALLS = _DATA["replies"], _DATA["people"], _DATA["calls"]
 _BROKEN_OFF, _STORMS = _DATA["broken off"], _DATA["storms"]
 FURTHER, _LAST = "And then?", "And at last?"
-_STORM, _MOST_STEPS = 16, 40
+_STORM, _MOST_STEPS, _FEW = 16, 40, 6
 _IDS = re.compile(r'"((?!\d{4}-)[\w-]*\d[\w-]*)"(?!:)')
 _ENDS = ("None", "''", "False", "1")  # the marks of a last page, or the number of pages
 _CHANGING = ("post", "put", "patch", "delete")
@@ -129,12 +129,14 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
 
     kinds = (
         _failures(abilities), _cuts(abilities, offer), _calls(offer, abilities),
-        _tools(base, offer), _user(base, offer, abilities.limits), _answers(offer),
-        _later(base, offer, abilities), _people(offer),
-        _services(base, offer), _others(base, offer, abilities), _limits(offer, abilities.limits),
+        _tools(base, offer), _answers(offer), _later(base, offer, abilities), _people(offer),
+        _others(base, offer, abilities), _limits(offer, abilities.limits),
+        _user(base, offer, abilities.limits), _services(base, offer),
     )  # fmt: skip
-    ordered = [sorted(filter(can_come, kind), key=rank) for kind in kinds]
-    return [each for turn in zip_longest(*ordered) for each in turn if each is not None]
+    *others, user, services = (sorted(filter(can_come, kind), key=rank) for kind in kinds)
+    # Most faults are found by the last two: a search of a slow agent comes to no end of a list.
+    turns = zip_longest(*others, user[::2], services[::2], user[1::2], services[1::2])
+    return [each for turn in turns for each in turn if each is not None]
 
 
 # ---------------------------------------------------------------- the model
@@ -155,8 +157,8 @@ def _failures(abilities: Abilities) -> Iterator[Circumstance]:
         if fault.stage is faults.Stage.INSTEAD:
             act = _inserted(fault.keys)
             yield Circumstance(fault.name, act, fault.is_breach, "stall" in fault.keys)
-    for status in (429, 503):
-        for wait in faults.WAITS[1:]:
+    for status, most in ((429, None), (503, _FEW if is_by_sdk else None)):
+        for wait in faults.WAITS[1:most]:
             act = _inserted({"http": {"status": status, **wait}})
             is_soon, name = "2026" in str(wait), f"http {status} {wait}"  # the date is over soon
             is_breach = is_by_sdk and faults.NO_SECONDS.search(name) is not None
@@ -165,7 +167,7 @@ def _failures(abilities: Abilities) -> Iterator[Circumstance]:
     yield Circumstance("a wait, then nothing", _both(_inserted({"finish": "stop"}), waits))
     for body in faults.BODIES[1:]:
         # A body of two statuses misleads by the first of them: a quota that looks like a rate.
-        for status in dict.fromkeys((body.statuses[0], body.statuses[-1])):
+        for status in [*dict.fromkeys((body.statuses[0], body.statuses[-1]))][: 2 - is_by_sdk]:
             keys = {"http": {"status": status, **body.keys}}
             is_breach = body.is_of_openai and not abilities.asks_openai
             yield Circumstance(f"http {status} {body.keys}", _inserted(keys), is_breach)
@@ -695,7 +697,7 @@ def _changed_one(text: str, place: int = -1) -> Any:
 
 
 def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
-    for name, (words, (times, keys)) in product(base.services, _OF_SERVICES.items()):
+    for (words, (times, keys)), name in product(_OF_SERVICES.items(), base.services):
         stage = faults.Stage.LATE if "takes" in keys else faults.Stage.INSTEAD
         fault = faults.SiteFault(f"service {words}", stage, keys)
         act = _disturbed("services", name, fault, with_fault, times)
@@ -706,11 +708,11 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         first = [_first_answer(each) for each in routes]
         crossed = _both(_with_services(name, [*first, *routes]), partial(_twice, _changed_texts))
         yield Circumstance(f"{name} is late with the first of two calls", crossed)
-        for words, status in ("refuses changes", 422), ("has others", 409), ("knows nothing", 404):
+        for words, status in _DATA["refusals"].items():
             refusal = {"status": status, "times": 1}
             refused = [Route.model_validate({each: f"/{REST}", **refusal}) for each in _CHANGING]
             again = _both(_alone, _with_services(name, [*refused, *late]), _all_again)
-            yield Circumstance(f"{name} {words}, is late, and all is done again", again)
+            yield Circumstance(f"{words} at {name}, late, and all is done again", again)
     if base.services:
         yield Circumstance("all is done again, with services", _all_again)
     fails = partial(faults.SiteFault, stage=faults.Stage.INSTEAD)
@@ -726,13 +728,14 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
             yield Circumstance(f"all tools, and a {method.upper()} to {name} takes an hour", act)
     lost = faults.SERVICE_FAULTS[-1]
     for name, method in product(base.services, _CHANGING):
-        for route in (each for each in base.services[name] if getattr(each, method)):
+        routes = [each for each in base.services[name] if getattr(each, method)]
+        for route in routes:
             others = with_fault(base.services[name], lost, _STORM, of=method)
             stall = _with_services(name, [route.model_copy(update=_HOUR), *others])
             again = _both(_alone, stall, _stopped(at="4s"), partial(_all_again, times=2))
             what = f"{method.upper()} {getattr(route, method)} to {name}"
             yield Circumstance(f"a stop, then lost answers, of a {what}", again)
-            for words, keys in _DATA["ends after a stop"].items():
+            for words, keys in _DATA["ends after a stop"].items() if route is routes[0] else ():
                 breaks: Any = {method: getattr(route, method), **keys, "times": _STORM}
                 ends = _with_services(name, [Route(**breaks), *base.services[name]])
                 stop = _both(ends, _a_minute_later, _stopped(at="4s"))
@@ -754,11 +757,8 @@ def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
     """Yield what fails in one route of a service, and what has a further page."""
     for nth, route in enumerate(routes):
         put, what = partial(_before, name, routes, nth), f"route {nth} of {name}"
-        for times in (1, "always") if nth else ():  # a first one is in the catalogue
-            yield Circumstance(f"{what} fails ({times})", put(failing(route, times)))
-        if route.get:
-            again = _both(put(failing(route, 4)), _alone, _all_again)
-            yield Circumstance(f"{what} fails, and all is done again", again)
+        more = (_alone, _all_again) if route.get else ()
+        yield Circumstance(f"{what} fails", _both(put(failing(route, 4)), *more))  # all tries
         said: Any = route.json if isinstance(route.json, dict) else {}
         for key in ("state", "status") if route.get else ():
             if DONE.match(str(said.get(key))):

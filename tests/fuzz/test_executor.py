@@ -224,7 +224,7 @@ def test_an_agent_that_keeps_something_gets_a_process_for_each_run() -> None:
     settings = SearchSettings("searching:counts")
     (kept,) = play_range(settings, Range(1, 61, UNTIMED)).findings
     assert (kept.name, kept.run, kept.reproduced) == ("ReplayDiverged", 1, True)
-    assert play_range(settings, Range(2, 61, UNTIMED)).findings == ()
+    assert play_range(settings, Range(2, 51, UNTIMED)).findings == ()  # one has 40 prompts
     in_one = SearchSettings("searching:counts", isolate=False)
     assert play_range(in_one, Range(1, 61, UNTIMED)).findings
 

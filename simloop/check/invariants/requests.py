@@ -454,8 +454,8 @@ def _is_noted(
     added, names = subject.facts.added, subject.mutating or ()
     notes = "\n".join(one.text for one in added if type(one) is AssistantMessage)
     by_name = bool(names) and not (has_changed and any("://" in each for each in names))
-    made = [each for each in reply.calls if each.name in names and each.id not in failed]
-    made = made if by_name else [*reply.calls]
+    gone = {*failed, *(() if has_changed else subject.facts.running)}  # a stop has ended these
+    made = [one for one in reply.calls if not by_name or (one.name in names and one.id not in gone)]
     due = [(one.name, *strings(json_value(one.arguments))) for one in made]
     return bool(notes) and all(any(each in notes for each in words if each[2:]) for words in due)
 

@@ -211,6 +211,8 @@ def test_a_prompt_may_be_a_part_of_json_or_of_xml(form: str) -> None:
     [
         ("Nothing was done.", {"look"}, {}, 1),
         ("Nothing was done.", {"look"}, {"is_error": True}, 0),
+        ("Nothing was done.", {"look"}, {"returns": False}, 0),  # the stop has ended its tool
+        ("Nothing was done.", {"look"}, {"returns": False, "sends": "POST"}, 1),
         ("Nothing was done.", {"pay"}, {}, 0),
         ("Nothing was done.", {"pay", "https://b.example"}, {"sends": "POST"}, 1),
         ("Nothing was done.", {"pay", "https://b.example"}, {"sends": "GET"}, 0),
@@ -232,7 +234,9 @@ def test_a_note_tells_what_a_stopped_run_has_changed(
     run.call("a", '{"in": "Oslo"}').finish().started("a", '{"in": "Oslo"}')
     if method := keys.get("sends"):
         run.add(entries.ServiceRequest, 1, "https://b.example", method, "/pay")
-    run.result("a", is_error=keys.get("is_error", False)).ended(Outcome.FAILED).prompt("And?")
+    if keys.get("returns", True):
+        run.result("a", is_error=keys.get("is_error", False))
+    run.ended(Outcome.FAILED).prompt("And?")
     run.request([GO, *[AssistantMessage(note)] * bool(note), MORE])
     assert len(run.found(replies_with_calls_kept, Subject(mutating=mutating))) == finds
 
