@@ -131,7 +131,7 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         _failures(abilities), _cuts(abilities, offer), _calls(offer, abilities),
         _tools(base, offer), _answers(offer), _later(base, offer, abilities), _people(offer),
         _others(base, offer, abilities), _limits(offer, abilities.limits),
-        _user(base, offer, abilities.limits), _services(base, offer),
+        _user(base, offer, abilities.limits), _services(base, offer, abilities.limits),
     )  # fmt: skip
     *others, user, services = (sorted(filter(can_come, kind), key=rank) for kind in kinds)
     # Most faults are found by the last two: a search of a slow agent comes to no end of a list.
@@ -696,7 +696,7 @@ def _changed_one(text: str, place: int = -1) -> Any:
     return {**given, key: value + 1 if type(value) in (int, float) else changed}
 
 
-def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
+def _services(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     for (words, (times, keys)), name in product(_OF_SERVICES.items(), base.services):
         stage = faults.Stage.LATE if "takes" in keys else faults.Stage.INSTEAD
         fault = faults.SiteFault(f"service {words}", stage, keys)
@@ -708,11 +708,12 @@ def _services(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         first = [_first_answer(each) for each in routes]
         crossed = _both(_with_services(name, [*first, *routes]), partial(_twice, _changed_texts))
         yield Circumstance(f"{name} is late with the first of two calls", crossed)
-        for words, status in _DATA["refusals"].items():
+        for words, (status, has_other) in _DATA["refusals"].items():
             refusal = {"status": status, "times": 1}
             refused = [Route.model_validate({each: f"/{REST}", **refusal}) for each in _CHANGING]
-            again = _both(_alone, _with_services(name, [*refused, *late]), _all_again)
-            yield Circumstance(f"{words} at {name}, late, and all is done again", again)
+            acts = (_one_by_one, partial(_rested, limits)) if has_other else (_alone, _all_again)
+            done = _both(*acts, _with_services(name, [*refused, *late]))
+            yield Circumstance(f"{words} at {name}, which is late", done)
     if base.services:
         yield Circumstance("all is done again, with services", _all_again)
     fails = partial(faults.SiteFault, stage=faults.Stage.INSTEAD)

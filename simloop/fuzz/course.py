@@ -32,9 +32,8 @@ _PLACES = 5  # the places in a short course at which circumstances come together
 class _Base:
     def __init__(self, scenario: Scenario, given: RunOptions, abilities: Abilities) -> None:
         if scenario.model and all(each.say and not each.call for each in scenario.model):
-            alone = scenario.model_copy(update={"model": []})  # an agent with tools does more
-            calls = any(each.call for each in offer_of(alone, given).course)
-            scenario = alone if calls else scenario
+            more = scenario.model_copy(update={"model": []})  # an agent with tools does more
+            scenario = more if any(e.call for e in offer_of(more, given).course) else scenario
         self.offer: Offer = offer_of(scenario, given)
         # An agent with functions of its own does not use the world's tools.
         of_world = self.offer.tools.keys() - (self.offer.own & {*TOOLS})

@@ -455,10 +455,12 @@ def test_a_route_fails_where_each_call_is_alone_and_all_is_done_again() -> None:
     both = Reply(call=[offer.call(0), offer.call(1)])
     offer = structs.replace(offer, course=[both])
     found = {each.name: each for each in of(OverHttp, AROUND, offer)}
-    refused = world(
-        found[f"changes conflict at {name}, late, and all is done again"], AROUND, offer
-    )
+    refused = world(found[f"changes are refused at {name}, which is late"], AROUND, offer)
     assert [len(calls_of(each.call)) for each in refused.model] == [1, 1, 0, 1, 1, 0]
+    others = world(found[f"changes conflict at {name}, which is late"], AROUND, offer)
+    assert [len(calls_of(each.call)) for each in others.model] == [1, 1, 1, 1, 0]
+    first, *_ = others.services[name]
+    assert (first.post, first.status, first.times) == ("/...", 409, 1)
     made = world(found[f"route 0 of {name} fails"], AROUND, offer)
     assert [len(calls_of(each.call)) for each in made.model] == [1, 1, 0, 1, 1, 0]
     first, again, *_ = made.services[name]
@@ -929,7 +931,7 @@ def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
     assert fails.then == AROUND.then
     again = world(found[f"route 0 of {shop} fails"], base, offered(OverHttp, AROUND))
     assert len(again.then) == 2 * len(AROUND.then) + 1
-    name = f"changes are refused at {shop}, late, and all is done again"
+    name = f"changes are refused at {shop}, which is late"
     again, offer = world(found[name], base, offered(OverHttp, AROUND)), offered(OverHttp, AROUND)
     calls = [dict(calls_of(each.call)) for each in again.model]
     course = [dict(calls_of(each.call)) for each in offer.course]
@@ -939,7 +941,7 @@ def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
     late = first, last
     assert (refused.post, refused.status, refused.times) == ("/...", 422, 1)
     assert [each.takes for each in late] == [5 * 10**9] * 2
-    unknown = world(found[f"nothing is found at {shop}, late, and all is done again"], base, offer)
+    unknown = world(found[f"nothing is found at {shop}, which is late"], base, offer)
     assert unknown.services[shop][0].status == 404
     assert f"{shop} knows the user no longer" in found
     assert not any(each.startswith("abort after service-request") for each in found), "none is sent"
