@@ -63,7 +63,7 @@ class OwnTools(msgspec.Struct, eq=False):
     raises TimeoutError, and one that a fault of chance breaks raises ConnectionError.
 
     A start takes the id of a call of the model that waits under its name: the first with equal
-    arguments, or else the first that no request has answered yet. A call of a reply that failed or
+    arguments but for capitals, or else the first that no request has answered. One that failed or
     was cut off comes last, because the retry repeats it, and so does one of a tool that its request
     did not offer. A tool that nobody asked for gets an id of its own, `own-1`.
     """
@@ -161,9 +161,10 @@ class OwnTools(msgspec.Struct, eq=False):
         known = () if any(self._offered.values()) else (name,)  # it may describe them elsewhere
         asked = [call for call in whole if name in (self._offered[call.request] or known)]
         newest = [call for call in named if call.request == named[-1].request]
-        value = json_value(arguments, arguments)
+        value, low = json_value(arguments, arguments), json_value(arguments.lower())
         asked = asked or newest
         equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
+        equal = equal or [each for each in asked if json_value(each.arguments.lower()) == low]
         unanswered = [each for each in (*asked, *newest) if each.call_id not in self._answered]
         equal = equal or [each for each in unanswered if _is_part(each.arguments, value)]
         nearest = max(unanswered, key=lambda each: _shared(each.arguments, arguments), default=None)

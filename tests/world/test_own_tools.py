@@ -121,6 +121,21 @@ def test_a_run_with_a_default_is_that_of_the_call_without_it() -> None:
     assert [each[0] for each in started(result)] == ["call-2", "call-1"]
 
 
+def test_a_run_with_other_capitals_is_that_of_the_call_without_them() -> None:
+    @traced
+    async def look(place: str, days: int = 1) -> str:
+        return f"{place} {days}"
+
+    async def agent(prompt: str, world: World) -> None:
+        await world.model.reply([UserMessage(prompt)])
+        for place in ("B", "a"):
+            await look(place, days=1)
+
+    calls = [{"look": {"days": 1}}, {"look": {"place": "a", "days": 1}}]
+    result = play(agent, Reply(call=[*calls, {"look": {"place": "b", "days": 1}}]))
+    assert [each[0] for each in started(result)] == ["call-3", "call-2"]
+
+
 @pytest.mark.parametrize("shown", [True, False])
 def test_the_context_that_a_framework_adds_is_no_argument(*, shown: bool) -> None:
     """It is one where no schema says which arguments the tool has."""

@@ -337,10 +337,7 @@ def _is_refused(entry: ToolResult) -> bool:
 
 
 def _made(request: ServiceRequest, given: str) -> tuple[tuple[str, str, str], str | int]:
-    """Return what a request changes, and its key, in a header or in the body, or its number.
-
-    A key in the body is a UUID that the model has not `given`.
-    """
+    """Return what a request changes, and its key, in a header, or one of its own, or its number."""
     keys, rest = list[str](), request.body
     for each in _KEYS.findall(request.body):
         if each not in given:
@@ -498,22 +495,19 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
 
 
 @invariant("The requests of a call take no longer in all than the timeout that the agent declares.",
-           "BUGS.md B3, D8", sees=[Prompt, ServiceRequest, ServiceReply, MainRequest],
+           "BUGS.md B3, D8", sees=[Prompt, ServiceRequest, MainRequest],
            needs=[Need.AGENT, Need.TOOL_TIMEOUT], begins=[ServiceRequest])  # fmt: skip
 def calls_broken_off_in_time(subject: Subject) -> Watch:
-    """An agent that lets each request take as long as that means a timeout of requests."""
-    most_ns, sent_ns = subject.tool_timeout or 0, dict[int, int]()
-    longest_ns = 0
+    """The first tries count, and the waits between them."""
+    most_ns, sent_ns = subject.tool_timeout or 0, list[int]()
     while entry := (yield):
         if type(entry) is ServiceRequest:
-            if len(subject.asked) == 1:
-                sent_ns[entry.number] = entry.at_ns
-        elif type(entry) is ServiceReply:
-            longest_ns = max(longest_ns, entry.at_ns - sent_ns.get(entry.request, entry.at_ns))
+            sent_ns += [entry.at_ns] * (len(subject.asked) == 1)
         else:
-            began_ns = min(sent_ns.values(), default=entry.at_ns)
-            took_ns = 0 if type(entry) is Prompt else entry.at_ns - began_ns
-            if took_ns > most_ns + tools.SOON_NS and longest_ns < most_ns - SECOND_NS:
+            took_ns = (
+                0 if type(entry) is Prompt else entry.at_ns - min(sent_ns, default=entry.at_ns)
+            )
+            if took_ns > most_ns + tools.SOON_NS:
                 takes = f"the requests before request {entry.number} take {clock(took_ns)}"
                 return f"{takes}, and the agent declares a tool_timeout of {clock(most_ns)}"
-            sent_ns, longest_ns = {}, 0
+            sent_ns.clear()

@@ -139,7 +139,8 @@ def changes_asked_about(subject: Subject) -> Watch:
             told = (unquote(getattr(entry, each, "")) for each in ("arguments", "path", "body"))
             does = " ".join([*told, *getattr(entry, "args", ())])
             times = Counter(chain.from_iterable({*_texts(each)} for each in subject.asked))
-            calls = {call: [x for x in _texts(call) if times[x] == 1] for call in subject.asked}
+            least = 1 if kind is not entries.ToolStarted else 9  # one that starts may still refuse
+            calls = {call: [x for x in _texts(call) if times[x] <= least] for call in subject.asked}
             named = [each for each, own in calls.items() if _has_one(said, own)]
             unnamed = [each for each in calls if each not in named]
             for call in (each for each in unnamed if _has_one(does, calls[each])):

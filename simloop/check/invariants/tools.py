@@ -566,7 +566,7 @@ def results_not_crossed(subject: Subject) -> Watch:
 def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     """Return the id of the only call, or of the one whose arguments are there, or an empty text."""
     ended = subject.facts.ran - subject.facts.running.keys()
-    given = {call.id: {*_WORDS(" ".join(values_of(call)))} for call in subject.asked}
+    given = {call.id: {*_WORDS(" ".join(values_of(call)).lower())} for call in subject.asked}
     given = {one: words for one, words in given.items() if one not in ended} or given
     for only in given, subject.facts.running:
         if len(only) == 1:
@@ -574,7 +574,7 @@ def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     is_sent = isinstance(entry, ServiceRequest)
     has = f"{entry.service}{entry.path} {entry.body}" if is_sent else shlex.join(entry.args)  # type: ignore[union-attr]
     unescaped = re.sub(r"\\.", " ", has), json_value(has.partition(" ")[2])
-    sent = {*_WORDS(unquote_plus(f"{has} {unescaped}"))}
+    sent = {*_WORDS(unquote_plus(f"{has} {unescaped}").lower())}
     # A call without words fits all, and a change may have numbers that a tool has computed.
     texts = {each: {one for one in words if not one.isdigit()} for each, words in given.items()}
     fitting = sorted(
@@ -583,6 +583,8 @@ def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
         if texts[each] <= sent
     )
     is_one = fitting[-1:] and (len(fitting) == 1 or fitting[-1][:2] > fitting[-2][:2])
+    # Another call, of which the tool leaves some words out, may have more of them.
+    is_one = is_one and fitting[-1][0] >= max(len(words & sent) for words in given.values())
     return fitting[-1][2] if is_one and fitting[-1][0] and all(given.values()) else ""
 
 

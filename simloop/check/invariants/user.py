@@ -34,7 +34,7 @@ _REDIRECTS, _BROKEN = 300, 500  # the statuses below the first are successes
 _WORDS = re.compile(r"\w[\w-]*\w").findall
 _STOPS = re.compile(r"(?i)stop|abort|cancel|interrupt|given up").search
 _REASONS = ("timeouts", "doubts", "bounds", "steps")  # why an agent does no more
-_THREADS = re.compile(r"hread|Executor")
+_THREADS = re.compile(r"(?<!same_t)hread|Executor")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 
 
