@@ -131,7 +131,7 @@ def test_a_run_with_other_capitals_is_that_of_the_call_without_them() -> None:
         for place in ("B", "a"):
             await look(place, days=1)
 
-    calls = [{"look": {"days": 1}}, {"look": {"place": "a", "days": 1}}]
+    calls: list[dict[str, Any]] = [{"look": {"days": 1}}, {"look": {"place": "a", "days": 1}}]
     result = play(agent, Reply(call=[*calls, {"look": {"place": "b", "days": 1}}]))
     assert [each[0] for each in started(result)] == ["call-3", "call-2"]
 
