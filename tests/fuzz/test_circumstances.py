@@ -94,6 +94,7 @@ PARTIES: dict[str, tuple[str, list[str]]] = {
           for wait in WAITS[1:most] if not NO_SECONDS.search(str(wait))), "16 times http 503",
         "16 lost connections", "lost mid output in a text", "finish length in a call", "overflow",
         "pace {'first_part': '170s'}", "malformed arguments", "9 pieces", "two calls",
+        "malformed arguments behind a call",
         "unknown tool", "a wait, then nothing",
     ]),
     "a tool of the world": ("both", [
@@ -398,7 +399,14 @@ def test_a_change_is_stopped_and_then_lost_when_it_is_made_again() -> None:
     routes = [Route(get="/orders", json=[7]), Route(post="/orders", json={})]
     base = AROUND.model_copy(update={"services": {name: routes}})
     words = "a stop, then lost answers, of a "
-    (found,) = (each for each in of(OverHttp, base, offer) if each.name.startswith(words))
+    known = {each.name: each for each in of(OverHttp, base, offer)}
+    (found,) = (each for each in known.values() if each.name.startswith(words))
+    silent, *_ = world(known[f"{name} does not answer"], base, offer, 0).services[name]
+    assert (silent.stall, silent.times) == ("before-headers", 4)
+    two = base.model_copy(update={"services": {name: [*routes, Route(post="/bills", json={})]}})
+    later = [each.name for each in of(OverHttp, two, offer) if each.name.startswith("a stop, then")]
+    assert sum("POST /orders" in each for each in later) == 3
+    assert sum("POST /bills" in each for each in later) == 1
     assert found.name == f"{words}POST /orders to {name}"
     made = world(found, base, offer, 0)
     answers = [(each.post, each.takes, each.times, each.lost) for each in made.services[name]]
@@ -493,6 +501,12 @@ def test_each_of_many_prompts_begins_with_failures() -> None:
         failures = [(each.times, each.http.status) for each in made.model if each.http]
         assert [(times or 1, status) for times, status in failures] == [(times, status)] * 12
         assert len(made.then) == 12
+
+
+@pytest.mark.parametrize(("agent", "statuses"), [(Asks, {"400"}), (native, {"400", "413"})])
+def test_an_sdk_looks_at_the_status_of_an_error_itself(agent: Any, statuses: set[str]) -> None:
+    found = [each.name for each in of(agent, GO, offered(agent))]
+    assert {each.split()[1] for each in found if "prompt is too long: 2" in each} == statuses
 
 
 def test_a_quota_in_the_words_of_openai_or_a_blank_is_a_breach_of_another_provider() -> None:

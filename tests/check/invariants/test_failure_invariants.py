@@ -1181,6 +1181,8 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
         (paid("Error: it took longer than 20 s.", ends=False), 0),
         (paid("Error: the printer has no paper."), 0),
         (paid("Error: no payment was made (ReadTimeout).", end="timed-out"), 1),
+        (paid("It was made. The letter was not sent."), 0),
+        (paid("The letter was not sent. Nothing was done."), 1),
         (paid("Error: no answer was sent.", end="timed-out"), 0),
         (paid("Error: no connection, nothing was sent.", end="refused"), 0),
         (paid("Not done: it is paid already."), 0),

@@ -217,6 +217,9 @@ def test_a_program_that_the_user_was_not_asked_about_is_found(image: str, finds:
         (bought("At a.txt?", "y", first='{"path": "a.txt", "depth": 9}',
                 second='{"path": "b.txt", "depth": 2}'), 0),
         (bought("At a.txt?", "y", second='{"path": "\\n\\t\\n\\t"}'), 0),
+        # A tool that starts may still refuse.
+        (bought("a to web?", "y", first='{"id": "a", "to": "web"}',
+                second='{"id": "b", "to": "web"}'), 0),
         (ran(asked().ended(text="Look at a.txt?").prompt("yes"), "b", B), 1),
         (ran(asked().ended(text="Look at a.txt?").prompt("yes").add(Input, "y", "b.txt?"), "b", B),
          0),

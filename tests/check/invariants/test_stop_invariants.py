@@ -149,7 +149,7 @@ def test_a_tool_of_own_code_that_was_due_at_the_stop_or_runs_in_a_thread_is_not_
     [
         ("closed", 0, "{}", "", 1), ("closed", 0, "[]", "", 0), ("lost", 0, "{}", "", 1),
         ("", 503, "{}", "", 1), ("", 429, "{}", "", 1), ("", 200, "{}", "", 0),
-        ("lost", 0, "{}", "to_thread", 0),
+        ("lost", 0, "{}", "to_thread", 0), ("lost", 0, "{}", "check_same_thread=False", 1),
     ],
 )  # fmt: skip
 def test_a_request_that_a_stop_has_broken_off_or_that_fails_then_is_not_sent_again(

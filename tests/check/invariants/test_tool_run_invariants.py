@@ -553,6 +553,8 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (tool_arguments_fit_the_schema,
      fitting('{"depth":3}', ran='{"depth":3,"session":"s"}'), Subject()),
     (tools_broken_off_in_time, asked("a").started("a").after(45).result("a"), in_module("def")),
+    (tools_broken_off_in_time, asked("a").started("a").after(45).result("a"),
+     in_module("check_same_thread=False")),
     (tool_arguments_fit_the_schema, fitting("[]"), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject()),
     (tool_arguments_fit_the_schema, fitting('{"of":[]}', asks=True), Subject()),
