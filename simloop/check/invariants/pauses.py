@@ -251,12 +251,11 @@ def _texts(call: ToolCall) -> list[str]:
 def unknown_ends_treated_alike(subject: Subject) -> Watch:
     """The answer was lost, was late, or was not awaited because of a stop.
 
-    The model calls the tool again. Who has looked at more in between may know more.
+    The model calls the tool again. Who has looked at more in between, or has waited, knows more.
     """
     sent, fresh = dict[int, _Work](), set[_Work]()  # calls; those of the reply
-    ends = dict[_Work, tuple[str, set[Any]]]()  # with what was read since
-    made, not_made = list[tuple[str, str, set[Any]]](), list[tuple[str, str, set[Any]]]()
-    stop = ""
+    ends, stop = dict[_Work, tuple[str, int, set[Any]]](), ""  # when, and what was read since
+    made, not_made = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     while entry := (yield):
         if (kind := type(entry)) in (entries.Prompt, entries.StopRequested):
             stop = "a stop" if kind is entries.StopRequested else ""
@@ -264,23 +263,25 @@ def unknown_ends_treated_alike(subject: Subject) -> Watch:
             if call := sent.pop(entry.request, None):
                 ends.pop(call, None)
                 if entry.failure in UNCERTAIN:
-                    ends[call] = stop or f"an answer that is {entry.failure}", set()
+                    ends[call] = stop or f"an answer that is {entry.failure}", entry.at_ns, set()
         elif kind is entries.ServiceRequest and not is_change(subject, entry):
-            for _, looks in ends.values():
+            for *_, looks in ends.values():
                 looks.add(what_of(entry))
         elif kind is entries.ServiceRequest:
             calls = {each.id: _work_of(each) for each in subject.asked}
             call = calls.get(asked_for(subject, entry), ("", b""))
             if call not in fresh and call in ends and not entry.once:
-                made.append((call[0], *ends[call]))
+                made.append((call[0], entry.at_ns, *ends[call]))
             sent[entry.number] = call
             fresh.add(call)
         else:
             for each in chain.from_iterable(map(calls_of, subject.facts.added)):
                 call, told = _work_of(each), subject.results.get(each.id)
                 if call in ends.keys() - fresh and told and tells(told.text):
-                    not_made.append((call[0], *ends[call]))
+                    not_made.append((call[0], entry.at_ns, *ends[call]))
             fresh.clear()
-        for (name, how, looks), (other, why, seen) in product(made, not_made):
-            if name == other and how != why and looks <= seen:
+        for (name, at, how, since, looks), (other, late, why, then, seen) in product(
+            made, not_made
+        ):
+            if name == other and how != why and looks <= seen and at - since <= 2 * (late - then):
                 return f"the tool {name!r} makes its change again after {how}, and not after {why}"

@@ -372,8 +372,7 @@ def _denials(text: str, body: str = "") -> tuple[bool, bool, bool]:
     is_told = any(each in text for each in strings(json_value(body)))
     hides = tells(text) and not (is_told or PATTERNS["partly"].search(text))
     asks_again = PATTERNS["try again"].search(text) is not None
-    # One change may be told of as made, and another one as not.
-    made = "".join(each for each in text.split(". ") if _WAS_MADE(each))
+    made = "".join(each for each in text.split(". ") if _WAS_MADE(each))  # another one is not
     return PATTERNS["denied"].search(made or text) is not None, asks_again, hides
 
 

@@ -381,6 +381,7 @@ def tried_thrice(**keys: Any) -> Recording:
     run, history = Recording().prompt(), list[Message]([GO])
     for number, end in enumerate(("closed", keys.get("then", "lost"), ""), 1):
         call_id, sends = "abc"[number - 1], end or keys.get("sends")
+        run.after({2: keys.get("waits", 0), 3: 40}.get(number, 0))
         run.request([*history]).call(call_id, A)
         run.finish()
         if number == keys.get("looks"):
@@ -414,6 +415,8 @@ def tried_thrice(**keys: Any) -> Recording:
         ({"method": "GET"}, 0),
         ({"looks": 2}, 0),
         ({"looks": 3}, 1),
+        ({"waits": 90}, 0),
+        ({"waits": 20}, 1),
     ],
 )
 def test_a_change_that_is_not_repeated_after_one_unknown_end_is_not_after_another(
