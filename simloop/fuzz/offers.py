@@ -39,7 +39,8 @@ _MOST = 60
 _TYPED = [Line(say="y", times=20)]
 """The lines of a user who agrees. They end, because an agent may read until they do."""
 _LONG = 20_000
-_UNDO = ("cancel", "delete", "drop", "remove", "release", "reset", "revoke", "undo", "withdraw")
+_UNDO = ("cancel", "close", "decline", "delete", "drop", "reject", "release", "remove", "reset",
+         "revoke", "undo", "withdraw")  # fmt: skip
 _LATE: tuple[str | tuple[str, ...], ...] = ("transfer_to_", _UNDO)
 _EMPTY = ("", "[]", "{}", "null", "None")
 _NAMES = re.compile(  # in a prompt, such as `Ida Berg`, and what it quotes
@@ -296,8 +297,7 @@ def _answer(request: Request, known: Known) -> Reply:
 def keep_values(messages: Iterable[Message], known: Known) -> None:
     """Keep the values that tools have returned, by their keys: a later call may need an id.
 
-    A word with a letter and a digit in a text that is no JSON, or in a prompt, is taken as an id.
-    The names in a prompt may be what a tool wants.
+    A word with a letter and a digit in other text is an id; a tool may want names in a prompt.
     """
     for message in messages:
         if type(message) in {ToolMessage, UserMessage}:
