@@ -102,14 +102,14 @@ class Arguments:
     ) -> Iterator[dict[str, Any]]:
         """Yield the object with one value exchanged: the first edge of each, then the second."""
         properties = _get(self._resolved(schema), "properties", dict)
-        edges = {
-            name: [*islice(self._candidates(each, name, depth), _ITEMS)]
-            for name, each in islice(properties.items(), _MOST)
-        }
-        for place in range(max(map(len, edges.values()), default=0)):
-            for name, values in edges.items():
-                if place < len(values) and values[place] != plain.get(name, _NONE):
-                    yield {**plain, name: values[place]}
+        chosen = islice(properties.items(), _MOST)
+        edges = {name: [*islice(self._candidates(x, name, depth), _ITEMS)] for name, x in chosen}
+        # Each word that a schema lists may be a case of its own: four count as one edge.
+        per = {name: 4 if "enum" in self._resolved(properties[name]) else 1 for name in edges}
+        every = [(n // per[name], name, x) for name in edges for n, x in enumerate(edges[name])]
+        for _, name, value in sorted(every, key=lambda each: each[0]):
+            if value != plain.get(name, _NONE):
+                yield {**plain, name: value}
 
     def _broken(self, beyond: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         def each_with(change: Callable[[Any], Any]) -> list[dict[str, Any]]:

@@ -282,10 +282,10 @@ def _calls(offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
     own = {tool: offer.tools[tool] for tool in offer.first}
     broken = {tool: [*each.broken[:6], json.dumps(each.plain)[:-2]] for tool, each in own.items()}
     # The last of many has a further key, which no schema forbids.
-    edges = {tool: [*each.edges[:8], *each.edges[8:][-1:]] for tool, each in own.items()}
+    edges = {tool: [*each.edges[:10], *each.edges[10:][-1:]] for tool, each in own.items()}
     for what, given, times in (("broken", broken, 1), ("edge", edges, 1), ("edge", edges, 4)):
         turns = zip_longest(*([{tool: one} for one in each] for tool, each in given.items()))
-        for number, turn in enumerate(turns):
+        for number, turn in enumerate(islice(turns, 6 if times > 1 else None)):
             act = _inserted({"call": [each for each in turn if each] * times})
             yield Circumstance(f"{what} {number} of each tool, {times} at once", act)
 

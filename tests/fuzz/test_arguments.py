@@ -218,9 +218,22 @@ def test_the_edges_of_a_text_a_number_and_a_list() -> None:
 
 
 def test_each_argument_has_its_first_edge_before_any_has_its_second() -> None:
-    made = Arguments(of(a={"enum": [1, 2, 3]}, b={"enum": [1, 2, 3]}))
+    number = {"type": "integer", "minimum": 1, "maximum": 3}
+    made = Arguments(of(a=number, b=number))
     first = [(each["a"], each["b"]) for each in made.edges if each.keys() == {"a", "b"}]
     assert first[:4] == [(2, 1), (1, 2), (3, 1), (1, 3)]
+
+
+def test_four_words_that_a_schema_lists_count_as_one_edge() -> None:
+    words = {"enum": ["a", "b", "c", "d", "e"]}
+    made = Arguments(of(n={"type": "integer", "minimum": 1, "maximum": 3}, one=words, other=words))
+    changed = [
+        [(key, one[key]) for key in ("n", "one", "other") if one[key] != made.plain[key]]
+        for one in made.edges
+    ]
+    assert changed[:3] == [[("one", each)] for each in "bcd"]
+    assert changed[3:6] == [[("other", each)] for each in "acd"], "no word that is beside it"
+    assert changed[6:] == [[("n", 2)], [("one", "e")], [("other", "e")], [("n", 3)], []]
 
 
 def test_the_edges_of_an_object_inside_are_edges_too() -> None:
