@@ -114,7 +114,7 @@ class Circumstance(NamedTuple):
 
 
 def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Circumstance]:
-    """Return the circumstances that the agent can meet: by turns one of each kind.
+    """Return the circumstances that the agent can meet: by turns one of each kind, or two.
 
     Those that most agents have to deal with come before the others.
     """
@@ -134,7 +134,6 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         _user(base, offer, abilities.limits), _services(base, offer, abilities.limits),
     )  # fmt: skip
     *others, user, services = (sorted(filter(can_come, kind), key=rank) for kind in kinds)
-    # Most faults are found by the last two: a search of a slow agent comes to no end of a list.
     turns = zip_longest(*others, user[::2], services[::2], user[1::2], services[1::2])
     return [each for turn in turns for each in turn if each is not None]
 
@@ -634,16 +633,19 @@ def _twice(other: Callable[[str], Any], draft: WorldDraft, _: int) -> None:
 
 
 def _allowed(draft: WorldDraft, name: str, text: str, other: Any) -> Any:
-    """Return other arguments with a value that the tool allows for each that differs, if any."""
+    """Return other arguments that the tool allows: edges in place of words that it does not list.
+
+    If others differ, such words stay: two things may be done to one account.
+    """
     tool, given = draft.offer.tools.get(name), json_value(text)
     if tool is None or not (isinstance(given, dict) and isinstance(other, dict)):
         return other
-    kept = dict[str, Any]()
-    for key in (key for key in given if other.get(key) != given[key]):
+    changed = {key: other.get(key) for key in given if other.get(key) != given[key]}
+    kept = {key: x for key, x in changed.items() if tool.is_valid({**given, key: x})}
+    for key in changed if not kept else ():
         edges = [each[key] for each in tool.edges if type(each.get(key)) is type(given[key])]
-        tried = (other.get(key), *(each for each in edges if each not in given.values()))
-        valid = (each for each in tried if tool.is_valid({**given, key: each}))
-        kept[key] = next(valid, given[key])
+        tried = (each for each in edges if each not in given.values())
+        kept[key] = next((x for x in tried if tool.is_valid({**given, key: x})), given[key])
     return {**given, **kept} if {**given, **kept} != given else other
 
 

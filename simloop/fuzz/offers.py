@@ -260,11 +260,7 @@ def _schema(spec: ToolSpec) -> Any:
 
 
 class _Caller:
-    """A model that calls each tool once, and then answers.
-
-    Those that undo what others do are called after them, then those that hand over to another
-    agent, which has other tools, and those in `ending` last.
-    """
+    """A model that calls each tool once, those of `_LATE` and `ending` last, and then answers."""
 
     def __init__(self, ending: Sequence[str], forms: Mapping[str, int]) -> None:
         self._ending, self._forms = ending, forms

@@ -914,7 +914,7 @@ def test_of_two_calls_with_one_program_each_has_a_run_that_fails() -> None:
 @pytest.mark.parametrize(
     ("schema", "other"),
     [({}, {"customer": "other Ann", "day": "other Mon"}),
-     ({"enum": ["Mon", "Tue"]}, {"customer": "other Ann", "day": "Tue"}),
+     ({"enum": ["Mon", "Tue"]}, {"customer": "other Ann", "day": "Mon"}),
      ({"enum": ["Mon"]}, {"customer": "other Ann", "day": "Mon"})],
 )  # fmt: skip
 def test_the_second_of_two_calls_has_other_texts_that_the_tool_allows(
@@ -932,6 +932,17 @@ def test_the_second_of_two_calls_has_other_texts_that_the_tool_allows(
         made = world(found[name], AROUND, offer)
         assert [json_value(text) for _, text in calls_of(made.model[0].call)] == [given, other]
         assert sum(each.http is not None and each.http.status == 401 for each in made.model) == ends
+
+
+def test_the_second_of_two_calls_has_another_word_if_it_has_no_other_text() -> None:
+    offer, day = offered(OverHttp, AROUND), {"enum": ["Mon", "Tue"]}
+    tool = Arguments({"type": "object", "properties": {"day": day}})
+    course = [Reply(call={"find": {"day": "Mon"}})]
+    offer = structs.replace(offer, course=course, tools={**offer.tools, "find": tool})
+    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
+    made = world(found["two things in each call of the course"], AROUND, offer)
+    calls = [json_value(text) for _, text in calls_of(made.model[0].call)]
+    assert calls == [{"day": "Mon"}, {"day": "Tue"}]
 
 
 def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:

@@ -25,7 +25,7 @@ _GIVING_UP = ("cancel", "abort", "stop", "skip", "quit", "undo", "discard")
 """The words of a question that asks whether to change nothing."""
 _CHOICE = re.compile(r"[(\[]y/n[)\]]", re.IGNORECASE).findall
 _YES = frozenset({"y", "yes"})
-_WORDS = re.compile(r"[^\W\d_]+").findall
+_WORDS, _NUMBERS = re.compile(r"[^\W\d_]+").findall, re.compile(r"\d+").findall
 _PLAIN = re.compile(r"[\w .:-]+").fullmatch
 _REFUSED = 400
 _BEGINNING = 12  # characters of a text, of which a question may cut the others
@@ -124,7 +124,7 @@ def _refuses(entry: entries.Input) -> bool:
 def changes_asked_about(subject: Subject) -> Watch:
     """The answer is yes, and the question has a text of one call alone, but none of another one.
 
-    An agent may ask about large changes alone.
+    An agent may ask about large changes alone: those of larger numbers than a call has, say.
     """
     said, agreed = "", False
     while entry := (yield):
@@ -143,6 +143,8 @@ def changes_asked_about(subject: Subject) -> Watch:
             calls = {call: [x for x in _texts(call) if times[x] <= least] for call in subject.asked}
             named = [each for each, own in calls.items() if _has_one(said, own)]
             unnamed = [each for each in calls if each not in named]
+            known = {*_NUMBERS(" ".join(each.arguments for each in named))}
+            unnamed = unnamed if known.issuperset(_NUMBERS(said)) else []
             for call in (each for each in unnamed if _has_one(does, calls[each])):
                 if any(_is_as_large(call, each) for each in named):
                     return f"{described(entry)} runs, and the user has agreed to {said!r:.120}"

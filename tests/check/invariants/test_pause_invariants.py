@@ -217,6 +217,7 @@ def test_a_program_that_the_user_was_not_asked_about_is_found(image: str, finds:
         (bought("At a.txt?", "y", first='{"path": "a.txt", "depth": 9}',
                 second='{"path": "b.txt", "depth": 2}'), 0),
         (bought("At a.txt?", "y", second='{"path": "\\n\\t\\n\\t"}'), 0),
+        (bought("9 copies of a.txt?", "y"), 0),  # the other may be small
         # A tool that starts may still refuse.
         (bought("a to web?", "y", first='{"id": "a", "to": "web"}',
                 second='{"id": "b", "to": "web"}'), 0),
