@@ -467,6 +467,9 @@ def test_a_route_fails_where_each_call_is_alone_and_all_is_done_again() -> None:
     assert [len(calls_of(each.call)) for each in refused.model] == [1, 1, 0, 1, 1, 0]
     others = world(found[f"changes conflict at {name}, which is late"], AROUND, offer)
     assert [len(calls_of(each.call)) for each in others.model] == [1, 1, 1, 1, 0]
+    few = {each.name: each for each in of(OverHttp, AROUND, offer, limits=Limits(max_steps=3))}
+    rested = world(few[f"changes conflict at {name}, which is late"], AROUND, offer)
+    assert [len(calls_of(each.call)) for each in rested.model] == [1, 1, 0, 1, 1, 0]
     first, *_ = others.services[name]
     assert (first.post, first.status, first.times) == ("/...", 409, 1)
     made = world(found[f"route 0 of {name} fails"], AROUND, offer)
@@ -555,9 +558,26 @@ def test_each_tool_gets_half_of_its_arguments() -> None:
         assert any(plain.startswith(text) for text in halves if text)
 
 
+def test_users_and_services_have_two_turns() -> None:
+    names = [each.name for each in of(OverHttp, AROUND, offered(OverHttp, AROUND))]
+    one, other = (
+        names.index(f"changes are refused at {shop}, which is late") for shop in AROUND.services
+    )
+    assert other - one == 2, "one of the user is between them"
+    one, other = (
+        names.index(each)
+        for each in ("the second prompt is refused", "the second prompt is stopped")
+    )
+    assert other - one < 8
+
+
 def test_the_edges_of_all_tools_come_together_once_and_four_times() -> None:
     offer = offered(Asks)
     found = {each.name: each for each in of(Asks, GO, offer)}
+    assert {sum(f", {n} at once" in each and "edge" in each for each in found) for n in (1, 4)} == {
+        11,
+        6,
+    }
     assert len(offer.first) > 1
     for times in (1, 4):
         edge = found[f"edge 0 of each tool, {times} at once"]

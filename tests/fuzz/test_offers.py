@@ -326,7 +326,7 @@ def test_the_tools_of_the_first_request_are_those_that_are_called_first() -> Non
 
 
 async def shuffled(prompt: str, world: World) -> str:
-    names = ["transfer_to_other", "cancel", "remind", "find"]
+    names = ["transfer_to_other", "cancel", "close", "remind", "find"]
     specs = [replace(SPECS[0], name=each) for each in names]
     messages: list[Message] = [UserMessage(prompt)]
     while True:
@@ -339,4 +339,4 @@ async def shuffled(prompt: str, world: World) -> str:
 def test_what_undoes_a_change_comes_after_it_and_what_hands_over_at_last() -> None:
     """The tools after it are those of another agent."""
     names = [name for each in called(offered(shuffled)) for name in each]
-    assert names == ["remind", "find", "cancel", "transfer_to_other"]
+    assert names == ["remind", "find", "cancel", "close", "transfer_to_other"]
