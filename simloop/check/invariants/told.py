@@ -42,7 +42,7 @@ _AGAIN = re.compile(rf"{_NOT_AGAIN}|(?<=[.;] )if [^.;]*")
 _EARLIER = re.compile(
     r"(?i)\b(already|before|earlier|twice|duplicate|exists|has an?|just now|(?<!at )once)\b"
 ).search
-_WAS_MADE = re.compile(r"\b(is|was|were|has been) (made|done|sent|accepted|confirmed)\b").search
+_WAS_MADE = re.compile(r"\b(is|was|were|has been) (made|done|sent|paid|accepted|confirmed)\b").search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _FAILED, _REFUSED, _TWICE = "has failed", "was refused", "calls at once have each made"
@@ -392,9 +392,9 @@ def failures_not_remembered(subject: Subject) -> Watch:
         elif type(entry) is ToolResult:
             has_failed = has_failed or (entry.is_error and has_begun)
         elif type(entry) is ProgramEnded:
-            has_failed = has_failed or entry.exit != 0
+            has_failed = has_failed or (entry.exit != 0 and has_begun)
         elif type(entry) is ServiceReply:
-            has_failed = has_failed or outside.is_lost(entry)
+            has_failed = has_failed or (outside.is_lost(entry) and has_begun)
         else:
             is_new = subject.facts.goes_on and not has_begun  # a shortened history tells it again
             calls = [call for message in subject.facts.added for call in calls_of(message)]

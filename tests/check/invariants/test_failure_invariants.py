@@ -212,6 +212,17 @@ def broken(*, again: bool) -> Recording:
     return run.request([*before, said("", "b"), returned("b", "Error: full")])
 
 
+def fails_late(kind: type, *values: object) -> Recording:
+    """What an earlier call has begun fails late; then two equal calls do not fit."""
+    run = asked().replied("", "z").add(entries.ProgramStarted, 9, ("pytest",))
+    run.add(entries.ServiceRequest, 9, "https://b.example", "GET", "/b", "{}", "")
+    before = [GO, said("", "z"), returned("z", "Stopped.")]
+    run.request([*before]).add(kind, 9, *values).replied("", "a")
+    before += [said("", "a"), returned("a", "Error: unfit")]
+    run.request([*before]).replied("", "b")
+    return run.request([*before, said("", "b"), returned("b", "Error: unfit")])
+
+
 def waiting(
     text: str = "Error: no result in 20 s", *, first: str = "Error: full", waits: int = 20
 ) -> Recording:
@@ -607,6 +618,7 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (refused_changes_told, answered((422, "", "Booked: room 7 for two, 300 cents are paid back.")),
      "refused with 422"),
     (refused_changes_told, answered((422, "refused", "The message is sent.")), "refused with 422"),
+    (refused_changes_told, answered((422, "refused", "5 cents were paid.")), "refused with 422"),
     (refused_changes_told, answered((422, "refused", "The booking was made. Receipt: refused")),
      "refused with 422"),
     (no_lost_updates, asked().replied("", "a").add(
@@ -732,6 +744,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (services_not_pressed, pressed(0, 0, 0, calls=("a", "b"), waits=True)),
     (failures_not_remembered, probed(again=True)),
     (failures_not_remembered, broken(again=True)),
+    (failures_not_remembered, fails_late(entries.ServiceReply, 0, "", "lost")),
+    (failures_not_remembered, fails_late(entries.ProgramEnded, 3)),
     (failures_not_remembered, waiting(waits=1)),
     (failures_not_remembered, waiting("Error: full up")),
     (failures_not_remembered, waiting(first="seen")),
@@ -1182,6 +1196,7 @@ def test_of_two_changes_the_one_that_is_made_is_not_denied(denied: str) -> None:
         (paid("Error: the printer has no paper."), 0),
         (paid("Error: no payment was made (ReadTimeout).", end="timed-out"), 1),
         (paid("It was made. The letter was not sent."), 0),
+        (paid("Error: it broke. It did not go through.", end="lost"), 1),
         (paid("The letter was not sent. Nothing was done."), 1),
         (paid("Error: no answer was sent.", end="timed-out"), 0),
         (paid("Error: no connection, nothing was sent.", end="refused"), 0),
