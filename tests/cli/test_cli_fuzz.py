@@ -361,7 +361,7 @@ def test_two_findings_of_one_run_are_both_reported_and_have_a_file_each(
 def test_a_provider_that_breaks_its_contract_is_searched_with_provider_any(
     cli: Cli, agents: str
 ) -> None:
-    search = ("fuzz", "--loop", f"{agents}:Counts", "--runs", "200", "--seed", "3")
+    search = ("fuzz", "--loop", f"{agents}:Counts", "--runs", "300", "--seed", "3")
     strict = cli(*search, "--provider", "strict")
     assert "no failures" in strict.stdout
     lax = cli(*search, "--provider", "any", "--out", "found")
