@@ -573,8 +573,8 @@ def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
             return next(iter(only))
     is_sent = isinstance(entry, ServiceRequest)
     has = f"{entry.service}{entry.path} {entry.body}" if is_sent else shlex.join(entry.args)  # type: ignore[union-attr]
-    unescaped = re.sub(r"\\.", " ", has), json_value(has.partition(" ")[2])
-    sent = {*_WORDS(unquote_plus(f"{has} {unescaped}").lower())}
+    plain = re.sub(r"\\.", " ", has), json_value(has.partition(" ")[2], "")
+    sent = {*_WORDS(unquote_plus(f"{has} {plain}").lower())}
     # A call without words fits all, and a change may have numbers that a tool has computed.
     texts = {each: {one for one in words if not one.isdigit()} for each, words in given.items()}
     fitting = sorted(

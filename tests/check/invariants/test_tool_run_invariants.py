@@ -679,6 +679,7 @@ def test_a_result_that_is_told_again_is_no_result_of_other_arguments() -> None:
         ('{"id": 1}', '{"id": 2}', "[3]", ""),
         ('{"id": 1}', "{}", "[1]", ""),  # one without words fits all
         ('{"id": 1}', "", "[3]", "a"),  # the only one
+        ('{"id": "b1"}', '{"id": "b1", "n": null}', "", "a"),
         ('{"id": "ab"}', '{"id": "other ab"}', '{"id": "OTHER AB"}', "b"),
         ('{"n": 1}', '{"n": 1, "id": "b1", "say": "x y"}', '{"n": 1, "id": "b1", "say": "x"}', ""),
         ('{"n": 1, "id": ""}', '{"n": 1, "id": "é"}', '{"n": 1, "id": "\\u00e9"}', "b"),
