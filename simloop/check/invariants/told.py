@@ -42,7 +42,7 @@ _AGAIN = re.compile(rf"{_NOT_AGAIN}|(?<=[.;] )if [^.;]*")
 _EARLIER = re.compile(
     r"(?i)\b(already|before|earlier|twice|duplicate|exists|has an?|just now|(?<!at )once)\b"
 ).search
-_WAS_MADE = re.compile(r"\b(is|was|were|has been) (made|done|sent|paid|accepted|confirmed)\b").search
+_WAS_MADE = re.compile(r"\b(is|was|were|been) (made|done|sent|paid|accepted|confirmed)\b").search
 _EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _FAILED, _REFUSED, _TWICE = "has failed", "was refused", "calls at once have each made"

@@ -216,7 +216,7 @@ def fails_late(kind: type, *values: object) -> Recording:
     """What an earlier call has begun fails late; then two equal calls do not fit."""
     run = asked().replied("", "z").add(entries.ProgramStarted, 9, ("pytest",))
     run.add(entries.ServiceRequest, 9, "https://b.example", "GET", "/b", "{}", "")
-    before = [GO, said("", "z"), returned("z", "Stopped.")]
+    before: list[Message] = [GO, said("", "z"), returned("z", "Stopped.")]
     run.request([*before]).add(kind, 9, *values).replied("", "a")
     before += [said("", "a"), returned("a", "Error: unfit")]
     run.request([*before]).replied("", "b")
