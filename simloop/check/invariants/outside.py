@@ -498,7 +498,7 @@ def tools_broken_off_in_time(subject: Subject) -> Watch:
            "BUGS.md B3, D8", sees=[Prompt, ServiceRequest, MainRequest],
            needs=[Need.AGENT, Need.TOOL_TIMEOUT], begins=[ServiceRequest])  # fmt: skip
 def calls_broken_off_in_time(subject: Subject) -> Watch:
-    """The first tries count, and the waits between them."""
+    """All its tries count, and the waits between them."""
     most_ns, sent_ns = subject.tool_timeout or 0, list[int]()
     while entry := (yield):
         if type(entry) is ServiceRequest:

@@ -124,7 +124,7 @@ def _refuses(entry: entries.Input) -> bool:
 def changes_asked_about(subject: Subject) -> Watch:
     """The answer is yes, and the question has a text of one call alone, but none of another one.
 
-    An agent may ask about large changes alone: those of larger numbers than a call has, say.
+    An agent may ask about large changes alone; the question then has a number that no call has.
     """
     said, agreed = "", False
     while entry := (yield):
