@@ -11,22 +11,25 @@ from typing import Any
 import pytest
 from msgspec import structs
 from offering import (
+    AROUND,
     GO,
     AnswersFirst,
     Asks,
     AsksAtLast,
     OverHttp,
     Routes,
+    circumstances_of,
     native,
     of_world,
     offered,
     without_tools,
+    world_with,
 )
 
-from simloop import Limits, Program, Reply, Route, Scenario, Then, parse_scenario
+from simloop import Limits, Program, Reply, Scenario, Then, parse_scenario
 from simloop.fuzz.alphabet import CONTENTS, Abilities
 from simloop.fuzz.arguments import Arguments
-from simloop.fuzz.circumstances import FURTHER, Circumstance, WorldDraft, circumstances
+from simloop.fuzz.circumstances import FURTHER, Circumstance, WorldDraft
 from simloop.fuzz.offers import Offer
 from simloop.fuzz.search import Search
 from simloop.fuzz.worlds import usual_weights
@@ -39,15 +42,6 @@ from simloop.scenario.writing import scenario_text
 from simloop.world.faults import BODIES, NO_SECONDS, STATUSES, WAITS
 
 WITH_TOOLS = Scenario(prompt="Go.", tools={"look": {"returns": "seen"}, "install": {}})
-AROUND = Scenario(
-    prompt="Go.",
-    services={"https://orders.example": [Route(get="/orders", json=[])], "http://db.example": []},
-    programs={"git": [Program(stdout="a")], "sh": "files"},
-    models={"critic": {"when": {"system": "Judge."}, "replies": [{"say": "Good."}]}},
-    files={},
-    model=[Reply(call={"find": {"customer": "Ann"}}), Reply(say="Done.")],
-    then=["And its price?"],
-)
 CASES: dict[str, tuple[Any, Scenario]] = {
     "native": (native, GO),
     "world": (of_world, WITH_TOOLS),
@@ -64,23 +58,12 @@ def case(request: pytest.FixtureRequest) -> tuple[Any, Scenario, Offer]:
     return agent, base, offered(agent, base)
 
 
-def of(agent: Any, base: Scenario, offer: Offer, **changes: Any) -> list[Circumstance]:
-    abilities = Abilities.of(loop_of(base, {"loop": agent}))
-    return circumstances(base, offer, abilities._replace(**{"breaches": True, **changes}))
-
-
-def world(each: Circumstance, base: Scenario, offer: Offer, place: int = 1) -> Scenario:
-    draft = WorldDraft(base, offer)
-    each.act(draft, place)
-    return draft.scenario()
-
-
 @pytest.mark.slow
 def test_each_world_can_be_played_and_a_file_can_hold_it(case: Any) -> None:
     agent, base, offer = case
     plan = Plan(base, {"loop": agent})
-    for each in of(*case):
-        places = [world(each, base, offer, place) for place in (0, 1, 4)]
+    for each in circumstances_of(*case):
+        places = [world_with(each, base, offer, place) for place in (0, 1, 4)]
         for made in (one for n, one in enumerate(places) if one not in places[:n]):
             text = scenario_text(made)
             assert parse_scenario(text).read_from("") == made.read_from(""), text
@@ -131,16 +114,16 @@ def test_each_fault_of_each_party_is_drawn_once(party: str) -> None:
     which, expected = PARTIES[party]
     if which == "both":
         offer = structs.replace(offered(Asks), ran=frozenset({"find", "cancel"}))
-        found = of(Asks, GO, offer, breaches=False)
+        found = circumstances_of(Asks, GO, offer, breaches=False)
     else:
-        found = of(OverHttp, AROUND, offered(OverHttp, AROUND), breaches=False)
+        found = circumstances_of(OverHttp, AROUND, offered(OverHttp, AROUND), breaches=False)
     assert Counter(expected) - Counter(each.name for each in found) == Counter()
 
 
 def answers(agent: Any, **changes: Any) -> dict[str, Scenario]:
     """The worlds with other answers to a request for an object, by their texts."""
     offer = offered(agent)
-    made = [world(each, GO, offer) for each in of(agent, GO, offer, **changes)
+    made = [world_with(each, GO, offer) for each in circumstances_of(agent, GO, offer, **changes)
             if each.name.startswith("the answer")]  # fmt: skip
     said = [next(one for one in each.model if one.times == 1) for each in made]
     return {str(one.say or one.finish): each for one, each in zip(said, made, strict=True)}
@@ -190,58 +173,19 @@ def test_an_agent_with_two_tools_has_more_than_200_small_worlds() -> None:
 
 def test_a_program_that_a_stop_has_left_may_end_before_the_next_prompt() -> None:
     offer = offered(OverHttp, AROUND)
-    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
-    made = world(found["git takes an hour, and is stopped"], AROUND, offer)
+    found = {each.name: each for each in circumstances_of(OverHttp, AROUND, offer)}
+    made = world_with(found["git takes an hour, and is stopped"], AROUND, offer)
     assert made.abort == Trigger(at="5s")
     assert {each.after for each in made.then if isinstance(each, Then)} == {60 * 10**9}
 
 
-def test_a_list_has_a_second_page() -> None:
-    name, plain = "https://orders.example", {"orders": [{"id": "A-17", "at": "2026-05-04"}]}
-    ends_of: list[tuple[dict[str, Any], object]]
-    ends_of = [({"more": False}, True), ({"next": None}, "2"), ({"pages": 1}, 2),
-               ({"next": None}, f"{name}/orders?page=2"),
-               ({"next": ""}, f"{name}/orders?of={{name}}&page=2")]  # fmt: skip
-    for ends, goes_on in ends_of:
-        path = "/orders?of={name}" if "{name}" in str(goes_on) else "/orders"
-        routes = [Route(get=path, json=plain | ends)]
-        base = AROUND.model_copy(update={"services": {name: routes}})
-        found = {each.name: each for each in of(OverHttp, base, offered(OverHttp, AROUND))}
-        two = found[f"route 0 of {name} has two pages, {goes_on}"]
-        made = world(two, base, offered(OverHttp, AROUND))
-        first, last = made.services[name]
-        other = {"orders": [{"id": "other A-17", "at": "2026-05-04"}], next(iter(ends)): goes_on}
-        assert (first.json, first.times, last) == (other, 1, routes[0])
-    for more in {"more": True}, {"pages": 3}, {"ends": 1}:
-        base = AROUND.model_copy(update={"services": {name: [Route(get="/o", json=plain | more)]}})
-        names = [each.name for each in of(OverHttp, base, offered(OverHttp, AROUND))]
-        assert not [each for each in names if "has two pages" in each]
-
-
-def test_a_job_fails() -> None:
-    name = "https://orders.example"
-
-    def worlds_of(**keys: Any) -> dict[str, list[Route]]:
-        base = AROUND.model_copy(update={"services": {name: [Route.model_validate(keys)]}})
-        offer = offered(OverHttp, AROUND)
-        told = [each for each in of(OverHttp, base, offer) if "tells of a failure" in each.name]
-        return {each.name: world(each, base, offer).services[name] for each in told}
-
-    for key, value in ("state", "done"), ("status", "Succeeded"):
-        ((_, (route, _)),) = worlds_of(get="/jobs/1", json={key: value, "boards": 2}).items()
-        assert route.json == {key: "failed", "boards": 2}
-    assert not worlds_of(get="/jobs/1", json={"state": "running"})
-    assert not worlds_of(post="/jobs", json={"state": "done"})
-    assert not worlds_of(get="/jobs/1", json=["state", "done"])
-
-
 def test_each_circumstance_changes_the_course_and_has_a_name_of_its_own(case: Any) -> None:
     _, base, offer = case
-    found = of(*case)
+    found = circumstances_of(*case)
     names = [each.name for each in found]
     assert len({*names}) == len(names) > 100
     plain = WorldDraft(base, offer).scenario()
-    worlds = [world(each, base, offer) for each in found]
+    worlds = [world_with(each, base, offer) for each in found]
     idle = {name for name, made in zip(names, worlds, strict=True) if made == plain}
     assert idle <= ({name for name in names if name.endswith(" of sh") or "db.example" in name}
                     | ({"a further prompt"} if base.then else set()))  # fmt: skip
@@ -251,7 +195,7 @@ def test_each_circumstance_changes_the_course_and_has_a_name_of_its_own(case: An
 
 
 def test_only_a_provider_that_breaks_its_contract_is_left_out(case: Any) -> None:
-    every, kept = of(*case), of(*case, breaches=False)
+    every, kept = circumstances_of(*case), circumstances_of(*case, breaches=False)
     assert {each.name for each in every if not each.is_breach} == {each.name for each in kept}
     left_out = {each.name for each in every} - {each.name for each in kept}
     assert {"no calls", "raises", "empty body", "finish weird_reason in a text"} <= left_out
@@ -264,7 +208,7 @@ def kinds(found: Sequence[Circumstance], base: Scenario, offer: Offer) -> set[st
     """The kinds of what happens in the worlds of circumstances."""
     said: set[str] = set()
     for each in found:
-        made = world(each, base, offer)
+        made = world_with(each, base, offer)
 
         new = [reply for reply in made.model if reply not in offer.course and reply != offer.last]
         said |= {"failure" for reply in new if reply.http or reply.lost == "before-headers"}
@@ -286,20 +230,20 @@ def test_all_kinds_come_among_the_first_sixty(case: Any) -> None:
     expected |= {"calls"} if offer.tools else set()
     expected |= {"tool"} if offer.ran else set()
     expected |= {"others"} if base.services else set()
-    assert kinds(of(*case, breaches=False)[:60], base, offer) == expected
+    assert kinds(circumstances_of(*case, breaches=False)[:60], base, offer) == expected
 
 
 def test_no_result_is_scripted_for_a_function_of_the_agent_itself() -> None:
     offer = offered(native)
     seen = structs.replace(offer, ran=frozenset({"find"}), own=frozenset({"find"}))
-    changed = [world(each, GO, seen).tools for each in of(native, GO, seen)]
+    changed = [world_with(each, GO, seen).tools for each in circumstances_of(native, GO, seen)]
     scripted = [tools["find"] for tools in changed if "find" in tools]
     assert any(each.raises for each in scripted)
     stated = {"returns", "returns_chars", "cancels"}
     assert not any(each.model_fields_set & stated for each in scripted)
     of_a_world = offered(of_world, WITH_TOOLS)
-    found = of(of_world, WITH_TOOLS, of_a_world)
-    tools = [world(each, WITH_TOOLS, of_a_world).tools for each in found]
+    found = circumstances_of(of_world, WITH_TOOLS, of_a_world)
+    tools = [world_with(each, WITH_TOOLS, of_a_world).tools for each in found]
     assert any(each.returns_chars for own in tools for each in own.values())
 
 
@@ -307,21 +251,30 @@ def test_a_stall_is_left_out_for_an_agent_that_nothing_bounds_and_a_tool_of_that
     None
 ):
     offer = offered(of_world, WITH_TOOLS)
-    stalls = [each for each in of(of_world, WITH_TOOLS, offer, bounds_streams=True) if each.stalls]
-    stalled = [[reply.stall for reply in world(each, WITH_TOOLS, offer).model] for each in stalls]
+    stalls = [
+        each
+        for each in circumstances_of(of_world, WITH_TOOLS, offer, bounds_streams=True)
+        if each.stalls
+    ]
+    stalled = [
+        [reply.stall for reply in world_with(each, WITH_TOOLS, offer).model] for each in stalls
+    ]
     assert {place for made in stalled for place in made if place} == {
         "before-headers", "before-connect", "after-headers", "mid-output",
     }  # fmt: skip
     assert any(made[-2] == "mid-output" for made in stalled), "the answer itself"
-    unbounded = of(of_world, WITH_TOOLS, offer)
-    worlds = [world(each, WITH_TOOLS, offer) for each in unbounded]
+    unbounded = circumstances_of(of_world, WITH_TOOLS, offer)
+    worlds = [world_with(each, WITH_TOOLS, offer) for each in unbounded]
     assert not any(reply.stall for made in worlds for reply in made.model)
     assert sum("install" in each.name for each in unbounded) > 8
 
 
 def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
     offer = offered(without_tools)
-    found = {each.name: world(each, GO, offer) for each in of(without_tools, GO, offer)}
+    found = {
+        each.name: world_with(each, GO, offer)
+        for each in circumstances_of(without_tools, GO, offer)
+    }
     assert all(
         made.then[:1] in ([FURTHER], [Then(say=FURTHER, after="1m")])
         for name, made in found.items()
@@ -342,7 +295,10 @@ def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
     assert (cut.model[0].say, cut.model[0].finish, cut.then[0]) == ("Some", "length", FURTHER)
     assert "a further prompt after a cut in `call`" not in found, "it has no tools"
     offer = offered(OverHttp, AROUND)
-    assert {world(each, AROUND, offer).then[0] for each in of(OverHttp, AROUND, offer)} == {
+    assert {
+        world_with(each, AROUND, offer).then[0]
+        for each in circumstances_of(OverHttp, AROUND, offer)
+    } == {
         "And its price?",
         Then(say="And its price?", after="1m"),
     }, "the further prompts of the user's scenario are kept"
@@ -350,71 +306,22 @@ def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
 
 def test_a_tool_that_a_stop_leaves_has_time_to_end_before_the_next_prompt() -> None:
     offer = structs.replace(offered(Asks), ran=frozenset({"find"}))
-    (stopped,) = [each for each in of(Asks, GO, offer) if each.name == "find is stopped"]
-    made = world(stopped, GO, offer)
+    (stopped,) = [
+        each for each in circumstances_of(Asks, GO, offer) if each.name == "find is stopped"
+    ]
+    made = world_with(stopped, GO, offer)
     (then,) = made.then
     assert isinstance(then, Then)
     assert then.after > Then(say="", after="9s").after == made.tools["find"].takes
     assert not any(len(calls_of(each.call)) > 1 for each in made.model)
     offer = structs.replace(offer, ran=frozenset({"find", "cancel"}))
-    (stopped,) = [each for each in of(Asks, GO, offer) if each.name == "find is stopped"]
-    both = [[name for name, _ in calls_of(each.call)] for each in world(stopped, GO, offer).model]
+    (stopped,) = [
+        each for each in circumstances_of(Asks, GO, offer) if each.name == "find is stopped"
+    ]
+    both = [
+        [name for name, _ in calls_of(each.call)] for each in world_with(stopped, GO, offer).model
+    ]
     assert ["cancel", "find"] in both, "the other one has ended before the stop"
-
-
-def test_the_first_of_two_calls_is_answered_late_and_otherwise_than_the_second() -> None:
-    offer, name = offered(OverHttp, AROUND), "https://orders.example"
-    routes = [Route(get="/orders", json=[7]), Route(post="/orders", json={})]
-    base = AROUND.model_copy(update={"services": {name: routes}})
-    found = {each.name: each for each in of(OverHttp, base, offer)}
-    made = world(found[f"{name} is late with the first of two calls"], base, offer, 0)
-    assert calls_of(made.model[0].call) == [
-        ("find", '{"customer":"Ann"}'), ("find", '{"customer":"other Ann"}'),
-    ]  # fmt: skip
-    answers = [(each.takes, each.times, each.json) for each in made.services[name]]
-    assert answers == [
-        (10**9, 1, [7, 7]), (10**9, 1, {"first": True}), (0, "always", [7]), (0, "always", {}),
-    ]  # fmt: skip
-
-
-def test_one_of_all_calls_at_once_waits_an_hour_for_its_service() -> None:
-    offer, name = offered(OverHttp, AROUND), "https://orders.example"
-    routes = [Route(get="/orders", json=[7]), Route(post="/orders", json={})]
-    base = AROUND.model_copy(update={"services": {name: routes}})
-    offer = structs.replace(offer, first=("find", "find"))
-    found = [each for each in of(OverHttp, base, offer) if each.name.startswith("all tools, and")]
-    assert sorted(each.name.split()[4] for each in found) == ["GET", "POST"]
-    for each in found:
-        made = world(each, base, offer, 0)
-        assert len(calls_of(made.model[0].call)) == 2
-        (slow,) = (route for route in made.services[name] if route.takes)
-        assert (slow.takes, slow.times) == (3_600 * 10**9, 1)
-        assert getattr(slow, each.name.split()[4].lower())
-    one = structs.replace(offer, first=("find",))
-    assert not [each for each in of(OverHttp, base, one) if each.name.startswith("all tools, and")]
-
-
-def test_a_change_is_stopped_and_then_lost_when_it_is_made_again() -> None:
-    offer, name = offered(OverHttp, AROUND), "https://orders.example"
-    routes = [Route(get="/orders", json=[7]), Route(post="/orders", json={})]
-    base = AROUND.model_copy(update={"services": {name: routes}})
-    words = "a stop, then lost answers, of a "
-    known = {each.name: each for each in of(OverHttp, base, offer)}
-    (found,) = (each for each in known.values() if each.name.startswith(words))
-    silent, *_ = world(known[f"{name} does not answer"], base, offer, 0).services[name]
-    assert (silent.stall, silent.times) == ("before-headers", 4)
-    two = base.model_copy(update={"services": {name: [*routes, Route(post="/bills", json={})]}})
-    later = [each.name for each in of(OverHttp, two, offer) if each.name.startswith("a stop, then")]
-    assert sum("POST /orders" in each for each in later) == 3
-    assert sum("POST /bills" in each for each in later) == 1
-    assert found.name == f"{words}POST /orders to {name}"
-    made = world(found, base, offer, 0)
-    answers = [(each.post, each.takes, each.times, each.lost) for each in made.services[name]]
-    assert answers[0] == ("/orders", 3_600 * 10**9, 1, None)
-    assert answers[1][2] == 16
-    assert answers[1][3] is not None
-    assert made.abort is not None
-    assert made.then.count(Then(say="Do it again.", after="5m")) == 2
 
 
 def test_each_call_of_the_course_comes_again_for_another_thing() -> None:
@@ -422,8 +329,8 @@ def test_each_call_of_the_course_comes_again_for_another_thing() -> None:
     call = Reply(call={"find": {"customer": "Ann", "day": "Mon"}})
     offer = structs.replace(offer, course=[call])
     name = "each call of the course, then for another thing"
-    (again,) = (each for each in of(OverHttp, AROUND, offer) if each.name == name)
-    calls = [calls_of(each.call) for each in world(again, AROUND, offer).model[:2]]
+    (again,) = (each for each in circumstances_of(OverHttp, AROUND, offer) if each.name == name)
+    calls = [calls_of(each.call) for each in world_with(again, AROUND, offer).model[:2]]
     assert calls == [
         [("find", '{"customer":"Ann","day":"Mon"}')],
         [("find", '{"customer":"Ann","day":"other Mon"}')],
@@ -442,8 +349,8 @@ def test_each_call_of_the_course_comes_again_for_another_thing() -> None:
 def test_one_thing_is_changed_twice_in_a_reply(given: Any, other: Any) -> None:
     offer = structs.replace(offered(OverHttp, AROUND), course=[Reply(call={"turn": given})])
     name = "each call of the course, also with another last argument at once"
-    (twice,) = (each for each in of(OverHttp, AROUND, offer) if each.name == name)
-    calls = calls_of(world(twice, AROUND, offer).model[0].call)
+    (twice,) = (each for each in circumstances_of(OverHttp, AROUND, offer) if each.name == name)
+    calls = calls_of(world_with(twice, AROUND, offer).model[0].call)
     assert [json_value(text) for _, text in calls] == [given, other]
 
 
@@ -451,40 +358,21 @@ def test_one_thing_is_changed_by_its_first_words_too() -> None:
     given = {"guest": "Bo", "lesson": "G1"}
     offer = structs.replace(offered(OverHttp, AROUND), course=[Reply(call={"join": given})])
     name = "each call of the course, also with another first argument at once"
-    (twice,) = (each for each in of(OverHttp, AROUND, offer) if each.name == name)
-    made = world(twice, AROUND, offer)
+    (twice,) = (each for each in circumstances_of(OverHttp, AROUND, offer) if each.name == name)
+    made = world_with(twice, AROUND, offer)
     calls = calls_of(made.model[0].call)
     assert [json_value(text) for _, text in calls] == [given, given | {"guest": "other Bo"}]
     assert Then(say="Do it again.", after="5m") in made.then
-
-
-def test_a_route_fails_where_each_call_is_alone_and_all_is_done_again() -> None:
-    offer, name = offered(OverHttp, AROUND), "https://orders.example"
-    both = Reply(call=[offer.call(0), offer.call(1)])
-    offer = structs.replace(offer, course=[both])
-    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
-    refused = world(found[f"changes are refused at {name}, which is late"], AROUND, offer)
-    assert [len(calls_of(each.call)) for each in refused.model] == [1, 1, 0, 1, 1, 0]
-    others = world(found[f"changes conflict at {name}, which is late"], AROUND, offer)
-    assert [len(calls_of(each.call)) for each in others.model] == [1, 1, 1, 1, 0]
-    few = {each.name: each for each in of(OverHttp, AROUND, offer, limits=Limits(max_steps=3))}
-    rested = world(few[f"changes conflict at {name}, which is late"], AROUND, offer)
-    assert [len(calls_of(each.call)) for each in rested.model] == [1, 1, 0, 1, 1, 0]
-    first, *_ = others.services[name]
-    assert (first.post, first.status, first.times) == ("/...", 409, 1)
-    made = world(found[f"route 0 of {name} fails"], AROUND, offer)
-    assert [len(calls_of(each.call)) for each in made.model] == [1, 1, 0, 1, 1, 0]
-    first, again, *_ = made.services[name]
-    assert (first.get, first.status, first.times, again.status) == ("/orders", 500, 4, 200)
-    assert made.then[1:2] == [Then(say="Do it again.", after="5m")]
 
 
 def test_a_long_prompt_has_the_calls_of_the_course_and_no_output() -> None:
     calls = [Reply(call={"find": {"customer": "Ann"}}), Reply(call={"final_result": {"sum": 1}})]
     offer = structs.replace(offered(OverHttp, AROUND), course=calls)
     for limits, times in (None, 11), (Limits(max_steps=4), 3):
-        found = {each.name: each for each in of(OverHttp, AROUND, offer, limits=limits)}
-        made = world(found["a long prompt, and further ones"], AROUND, offer)
+        found = {
+            each.name: each for each in circumstances_of(OverHttp, AROUND, offer, limits=limits)
+        }
+        made = world_with(found["a long prompt, and further ones"], AROUND, offer)
         names = [[name for name, _ in calls_of(each.call)] for each in made.model[:-1]]
         assert names == [[], *[["find"]] * times, []]
         assert made.then[-1] == "And at last?"
@@ -492,7 +380,7 @@ def test_a_long_prompt_has_the_calls_of_the_course_and_no_output() -> None:
 
 def test_each_of_many_prompts_begins_with_failures() -> None:
     offer = offered(native)
-    found = {each.name: each for each in of(native, GO, offer)}
+    found = {each.name: each for each in circumstances_of(native, GO, offer)}
     cases = (
         (1, "1 failures", 500),
         (3, "3 failures", 500),
@@ -500,7 +388,7 @@ def test_each_of_many_prompts_begins_with_failures() -> None:
         (1, "a refusal", 401),
     )
     for times, what, status in cases:
-        made = world(found[f"many prompts, each with {what} at first"], GO, offer)
+        made = world_with(found[f"many prompts, each with {what} at first"], GO, offer)
         failures = [(each.times, each.http.status) for each in made.model if each.http]
         assert [(times or 1, status) for times, status in failures] == [(times, status)] * 12
         assert len(made.then) == 12
@@ -508,14 +396,14 @@ def test_each_of_many_prompts_begins_with_failures() -> None:
 
 @pytest.mark.parametrize(("agent", "statuses"), [(Asks, {"400"}), (native, {"400", "413"})])
 def test_an_sdk_looks_at_the_status_of_an_error_itself(agent: Any, statuses: set[str]) -> None:
-    found = [each.name for each in of(agent, GO, offered(agent))]
+    found = [each.name for each in circumstances_of(agent, GO, offered(agent))]
     assert {each.split()[1] for each in found if "prompt is too long: 2" in each} == statuses
 
 
 def test_a_quota_in_the_words_of_openai_or_a_blank_is_a_breach_of_another_provider() -> None:
     offer = offered(native)
     for asks, is_breach in (True, False), (False, True):
-        found = of(native, GO, offer, asks_openai=asks)
+        found = circumstances_of(native, GO, offer, asks_openai=asks)
         quotas = [each for each in found if "quota" in each.name or each.name == "blank"]
         assert len(quotas) > 1
         assert all(each.is_breach is is_breach for each in quotas)
@@ -549,8 +437,10 @@ def test_an_agent_on_anthropic_alone_asks_no_openai(
 
 def test_each_tool_gets_half_of_its_arguments() -> None:
     offer = offered(Asks)
-    found = {each.name: each for each in of(Asks, GO, offer)}
-    replies = [world(each, GO, offer).model[1] for key, each in found.items() if "broken" in key]
+    found = {each.name: each for each in circumstances_of(Asks, GO, offer)}
+    replies = [
+        world_with(each, GO, offer).model[1] for key, each in found.items() if "broken" in key
+    ]
     texts = [pair for reply in replies for pair in calls_of(reply.call)]
     for name in offer.first:
         halves = [text for tool, text in texts if tool == name and json_value(text) is None]
@@ -559,7 +449,7 @@ def test_each_tool_gets_half_of_its_arguments() -> None:
 
 
 def test_users_and_services_have_two_turns() -> None:
-    names = [each.name for each in of(OverHttp, AROUND, offered(OverHttp, AROUND))]
+    names = [each.name for each in circumstances_of(OverHttp, AROUND, offered(OverHttp, AROUND))]
     one, other = (
         names.index(f"changes are refused at {shop}, which is late") for shop in AROUND.services
     )
@@ -573,7 +463,7 @@ def test_users_and_services_have_two_turns() -> None:
 
 def test_the_edges_of_all_tools_come_together_once_and_four_times() -> None:
     offer = offered(Asks)
-    found = {each.name: each for each in of(Asks, GO, offer)}
+    found = {each.name: each for each in circumstances_of(Asks, GO, offer)}
     assert {sum(f", {n} at once" in each and "edge" in each for each in found) for n in (1, 4)} == {
         11,
         6,
@@ -583,7 +473,7 @@ def test_the_edges_of_all_tools_come_together_once_and_four_times() -> None:
         edge = found[f"edge 0 of each tool, {times} at once"]
         made = [
             (name, json_value(text))
-            for name, text in calls_of(world(edge, GO, offer).model[1].call)
+            for name, text in calls_of(world_with(edge, GO, offer).model[1].call)
         ]
         edges = [(name, dict(offer.tools[name].edges[0])) for name in offer.first]
         assert made == edges * times
@@ -591,45 +481,40 @@ def test_the_edges_of_all_tools_come_together_once_and_four_times() -> None:
 
 def test_a_date_is_a_breach_of_the_model_of_another_party_too() -> None:
     offer = offered(OverHttp, AROUND)
-    found = of(OverHttp, AROUND, offer, bounds_streams=True)
+    found = circumstances_of(OverHttp, AROUND, offer, bounds_streams=True)
     dates = [each for each in found if "GMT" in each.name and each.name.endswith("for critic")]
     assert dates
     assert all(each.is_breach for each in dates)
 
 
-def test_a_service_asks_for_a_wait_where_each_call_is_alone() -> None:
-    offer, name = offered(OverHttp, AROUND), "https://orders.example"
-    one, other = offer.call(0), offer.call(1)
-    offer = structs.replace(offer, course=[Reply(call=[one, other]), Reply(call=one)])
-    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
-    alone = found[f"{name} asks for a wait, and each call is alone"]
-    made = world(alone, AROUND, offer)
-    calls = [calls_of(each.call) for each in made.model[:6]]
-    assert calls[::2] == [calls_of(each) for each in (one, other, one)]
-    assert calls[1] == [("find", '{"customer":"other Ann"}')]
-    assert (made.services[name][0].status, made.services[name][0].times) == (429, 2)
-
-
 def test_a_cut_reply_is_made_whole_when_the_model_is_asked_again() -> None:
     offer = offered(native)
-    (cut,) = [each for each in of(native, GO, offer) if each.name == "finish length in a call"]
-    made = world(cut, GO, offer, 0)
+    (cut,) = [
+        each
+        for each in circumstances_of(native, GO, offer)
+        if each.name == "finish length in a call"
+    ]
+    made = world_with(cut, GO, offer, 0)
     assert [reply.call for reply in made.model[:2]] == [offer.course[0].call] * 2
     assert [reply.finish for reply in made.model[:2]] == ["length", None]
 
 
 def led_to(limits: Limits | None) -> dict[str, Scenario]:
     offer = offered(native)
-    found = of(native, GO, offer, limits=limits)
-    return {each.name: world(each, GO, offer) for each in found if " to the limit" in each.name}
+    found = circumstances_of(native, GO, offer, limits=limits)
+    return {
+        each.name: world_with(each, GO, offer) for each in found if " to the limit" in each.name
+    }
 
 
 def test_the_limit_of_steps_comes_behind_the_calls_of_the_course() -> None:
     offer, name = offered(native), "the limit of steps after the calls"
     for limits, count in (None, 0), (Limits(max_steps=41), 0), (Limits(max_steps=4), 1):
-        found = [each for each in of(native, GO, offer, limits=limits) if each.name == name]
+        found = [
+            each for each in circumstances_of(native, GO, offer, limits=limits) if each.name == name
+        ]
         assert len(found) == count
-    made = world(found[0], GO, offer)
+    made = world_with(found[0], GO, offer)
     *calls, looks, _ = made.model
     assert [each.call for each in calls] == [each.call for each in offer.course]
     assert (looks.call, looks.times, made.abort) == (offer.call(0), 4, None)
@@ -660,17 +545,19 @@ def test_declared_limits_are_led_up_to_and_passed() -> None:
 def test_a_stop_is_followed_by_a_prompt_to_the_same_instance() -> None:
     offer, later = offered(native), Then(say="Later.", restart=True)
     base = GO.model_copy(update={"then": [later]})
-    found = {each.name: each for each in of(native, base, offer)}
-    assert world(found["a further prompt"], base, offer).then == [FURTHER, later]
+    found = {each.name: each for each in circumstances_of(native, base, offer)}
+    assert world_with(found["a further prompt"], base, offer).then == [FURTHER, later]
     base = GO.model_copy(update={"then": ["More.", later]})
-    assert world(found["a further prompt"], base, offer).then == ["More.", later]
+    assert world_with(found["a further prompt"], base, offer).then == ["More.", later]
 
 
 @pytest.mark.parametrize("where", [0, 1])
 def test_a_reply_breaks_amid_the_answer_wherever_the_place_is(where: int) -> None:
     offer = offered(native)
-    (broken,) = [e for e in of(native, GO, offer) if e.name == "lost mid output in the answer"]
-    made = world(broken, GO, offer, where)
+    (broken,) = [
+        e for e in circumstances_of(native, GO, offer) if e.name == "lost mid output in the answer"
+    ]
+    made = world_with(broken, GO, offer, where)
     assert [bool(reply.lost) for reply in made.model] == [*[False] * len(offer.course), True, False]
 
 
@@ -678,11 +565,15 @@ def test_the_answer_of_a_script_is_the_one_that_breaks() -> None:
     offer = offered(native)
     told = Reply(say="It is done.")
     offer = structs.replace(offer, course=[*offer.course, told])
-    (broken,) = (e for e in of(native, GO, offer) if e.name == "lost mid output in the answer")
-    replies = world(broken, GO, offer, 0).model
+    (broken,) = (
+        e for e in circumstances_of(native, GO, offer) if e.name == "lost mid output in the answer"
+    )
+    replies = world_with(broken, GO, offer, 0).model
     assert [each.say for each in replies[-3:]] == ["Some words", "It is done.", offer.last.say]
-    (broken,) = (e for e in of(native, GO, offer) if e.name == "finish length in the answer")
-    replies = world(broken, GO, offer, 0).model
+    (broken,) = (
+        e for e in circumstances_of(native, GO, offer) if e.name == "finish length in the answer"
+    )
+    replies = world_with(broken, GO, offer, 0).model
     assert [(each.say, each.finish) for each in replies[-3:]] == [
         ("Some words", "length"), ("It is done.", None), (offer.last.say, None),
     ]  # fmt: skip
@@ -691,15 +582,15 @@ def test_the_answer_of_a_script_is_the_one_that_breaks() -> None:
 def test_a_summary_that_an_agent_names_so_is_cut_off() -> None:
     offer = offered(native)
     name = "a long conversation, a summary that is cut off"
-    (cut,) = (each for each in of(native, GO, offer) if each.name == name)
-    (summary,) = world(cut, GO, offer, 0).summaries
+    (cut,) = (each for each in circumstances_of(native, GO, offer) if each.name == name)
+    (summary,) = world_with(cut, GO, offer, 0).summaries
     assert (summary.say, summary.finish, summary.times) == ("The user has ask", "length", "always")
 
 
 def test_summaries_break_one_after_the_other_amid_many_prompts() -> None:
     offer = offered(native)
-    found = {each.name: each for each in of(native, GO, offer)}
-    made = world(found["many prompts, with summaries that break"], GO, offer)
+    found = {each.name: each for each in circumstances_of(native, GO, offer)}
+    made = world_with(found["many prompts, with summaries that break"], GO, offer)
     sums = [each for each in made.model if each.when is not None and each.when.tools == []]
     assert [(each.http and each.http.status, each.finish, each.times) for each in sums] == [
         *((500, None, 1), (None, "stop", 1), (None, "length", 1), (None, None, 1)) * 2,
@@ -709,10 +600,10 @@ def test_summaries_break_one_after_the_other_amid_many_prompts() -> None:
 
 def test_two_prompts_follow_a_run_that_breaks_after_all_its_calls() -> None:
     offer = offered(native)
-    found = {each.name: each for each in of(native, GO, offer)}
+    found = {each.name: each for each in circumstances_of(native, GO, offer)}
     calls = [each.call for each in offer.course]
     for end in ("refusal", "stop"):
-        made = world(found[f"a {end} after the calls"], GO, offer)
+        made = world_with(found[f"a {end} after the calls"], GO, offer)
         assert [each.call for each in made.model[: len(calls)]] == calls
         assert made.then == [FURTHER, "And at last?"]
         refused = made.model[len(calls)].http
@@ -723,8 +614,10 @@ def test_two_prompts_follow_a_run_that_breaks_after_all_its_calls() -> None:
 
 def test_summaries_break_in_turn_amid_a_long_talk() -> None:
     offer = offered(native)
-    talks = [one for one in of(native, GO, offer) if one.name.startswith("a long talk")]
-    made, twice = (world(each, GO, offer) for each in talks)
+    talks = [
+        one for one in circumstances_of(native, GO, offer) if one.name.startswith("a long talk")
+    ]
+    made, twice = (world_with(each, GO, offer) for each in talks)
     assert len(twice.then) == 4
     assert not any(each.http or each.finish for each in twice.model)
     sums = [each for each in made.model if each.when is not None and each.when.tools == []]
@@ -735,8 +628,10 @@ def test_summaries_break_in_turn_amid_a_long_talk() -> None:
 
 def test_a_tool_is_slow_in_more_calls_than_run_at_once() -> None:
     offer = structs.replace(offered(Asks), ran=frozenset({"find"}))
-    (each,) = (one for one in of(Asks, GO, offer) if one.name.endswith("12 times at once"))
-    made = world(each, GO, offer)
+    (each,) = (
+        one for one in circumstances_of(Asks, GO, offer) if one.name.endswith("12 times at once")
+    )
+    made = world_with(each, GO, offer)
     (slow,) = (tool for tool in made.tools.values() if tool.takes)
     calls = next(one.call for one in made.model if len(one.call) == 12)
     assert slow.takes == 20 * 10**9
@@ -746,46 +641,42 @@ def test_a_tool_is_slow_in_more_calls_than_run_at_once() -> None:
 def test_a_message_comes_after_the_last_request() -> None:
     for base in GO, AROUND:
         offer = offered(native, base)
-        found = {each.name: each for each in of(native, base, offer)}
+        found = {each.name: each for each in circumstances_of(native, base, offer)}
         for name, nth in ("last", len(offer.course) + 1), ("last but one", len(offer.course) or 1):
-            (told,) = world(found[f"a message after the {name} request"], base, offer).queue
+            (told,) = world_with(found[f"a message after the {name} request"], base, offer).queue
             assert (told.after, told.nth) == ("request", nth)
 
 
 def test_an_answer_with_calls_is_none_of_anthropic() -> None:
     offer = offered(native)
     for asks in True, False:
-        found = {each.name: each for each in of(native, GO, offer, asks_openai=asks)}
+        found = {each.name: each for each in circumstances_of(native, GO, offer, asks_openai=asks)}
         each = found["a call that ends as an answer"]
         assert each.is_breach is found["pieces in turn"].is_breach is not asks
         assert not found["9 pieces"].is_breach
-        made = world(each, GO, offer, 0).model[0]
+        made = world_with(each, GO, offer, 0).model[0]
         assert (made.finish, bool(made.call)) == ("stop", True)
 
 
 def test_summaries_fail_also_amid_many_prompts() -> None:
     offer = offered(native)
-    found = {each.name: each for each in of(native, GO, offer)}
+    found = {each.name: each for each in circumstances_of(native, GO, offer)}
     for what, status in ((", summed up", None), (", a summary that fails", 500)):
-        made = world(found[f"many prompts{what}"], GO, offer)
+        made = world_with(found[f"many prompts{what}"], GO, offer)
         summary = next(each for each in made.model if each.times == "always")
         assert summary.when is not None
         assert (summary.when.tools, summary.http and summary.http.status) == ([], status)
         assert len(made.then) == 12
 
 
-def test_a_service_fails_once_and_for_good_before_the_first_calls_come_again() -> None:
-    base = GO.model_copy(update={"services": {"https://shop.example": [Route(get="/a", json=[])]}})
-    offer = offered(native)
-    again = [e for e in of(native, base, offer) if e.name.endswith("and the first calls again")]
-    routes = [world(each, base, offer).services["https://shop.example"][0] for each in again]
-    assert sorted(each.times for each in routes if isinstance(each.times, int)) == [1, 4]
-
-
 def test_more_prompts_come_than_most_agents_keep_turns_with_calls_that_have_no_period() -> None:
     offer = offered(native)
-    (often,) = (e for e in of(native, GO, offer) if e.name == "more prompts than most agents keep")
-    made = world(often, GO, offer)
+    (often,) = (
+        e
+        for e in circumstances_of(native, GO, offer)
+        if e.name == "more prompts than most agents keep"
+    )
+    made = world_with(often, GO, offer)
     assert len({*made.then}) == 40
     script = [each for each in made.model if each.when is None]
     assert [len(each.call) for each in script[-9:]] == [0, 1, 1, 0, 0, 0, 2, 0, 0]
@@ -796,36 +687,40 @@ def test_a_failure_comes_before_each_reply_and_a_deadline_is_passed_by_slow_ones
         offered(native),
         Limits(max_steps=9, max_error_count=2, max_wall_clock_ms=90_000),
     )
-    found = {each.name: each for each in of(native, GO, offer, limits=limits)}
-    spread = world(found["a failure before each reply"], GO, offer, 1).model[:8]
+    found = {each.name: each for each in circumstances_of(native, GO, offer, limits=limits)}
+    spread = world_with(found["a failure before each reply"], GO, offer, 1).model[:8]
     assert [reply.http is not None for reply in spread] == [True, False] * 4
     assert all(reply.call for reply in spread[1::2])
-    amid = world(found["3 failures before the last step"], GO, offer, 1).model[:3]
+    amid = world_with(found["3 failures before the last step"], GO, offer, 1).model[:3]
     assert [(bool(reply.call), reply.times) for reply in amid] == [(True, 8), (False, 3), (True, 9)]
-    late = world(found["slow replies past the deadline"], GO, offer, 1).model[0]
+    late = world_with(found["slow replies past the deadline"], GO, offer, 1).model[0]
     assert late.pace is not None
     assert (late.times, late.pace.first_part) == (16, 15 * 10**9)
-    lost = world(found["slow replies that are lost past the deadline"], GO, offer, 1).model[0]
+    lost = world_with(found["slow replies that are lost past the deadline"], GO, offer, 1).model[0]
     assert lost.pace is not None
     assert (len(lost.say), lost.times, lost.lost) == (3, 4, "mid-output")
     assert lost.pace.per_part == 20 * 10**9
-    few = {each.name for each in of(native, GO, offer, limits=Limits(max_steps=3))}
+    few = {each.name for each in circumstances_of(native, GO, offer, limits=Limits(max_steps=3))}
     assert not few & {"a failure before each reply", "slow replies past the deadline"}
 
 
 def test_each_call_of_the_course_comes_twice_with_its_arguments() -> None:
     offer = offered(native)
-    (twice,) = (e for e in of(native, GO, offer) if e.name == "each call of the course twice")
-    made, plain = world(twice, GO, offer).model, [*offer.course, offer.last]
+    (twice,) = (
+        e for e in circumstances_of(native, GO, offer) if e.name == "each call of the course twice"
+    )
+    made, plain = world_with(twice, GO, offer).model, [*offer.course, offer.last]
     for reply, own in zip(made, plain, strict=False):
         assert [*calls_of(reply.call)] == [call for call in calls_of(own.call) for _ in range(2)]
-    (again,) = (e for e in of(native, GO, offer) if e.name.endswith("course twice, and again"))
+    (again,) = (
+        e for e in circumstances_of(native, GO, offer) if e.name.endswith("course twice, and again")
+    )
     both = [each for one, own in zip(made, plain, strict=True) for each in (one, own)]
-    assert [calls_of(each.call) for each in world(again, GO, offer).model] == [
+    assert [calls_of(each.call) for each in world_with(again, GO, offer).model] == [
         calls_of(each.call)
         for each in both[:-1]  # the last one has no call
     ]
-    slow = world(again, GO, structs.replace(offer, ran=frozenset({"find", "cancel"}))).tools
+    slow = world_with(again, GO, structs.replace(offer, ran=frozenset({"find", "cancel"}))).tools
     assert {name: tool.takes for name, tool in slow.items()} == {"cancel": 10**9, "find": 10**9}
     text = Reply(say="Hm.")
     draft = WorldDraft(GO, offer)
@@ -844,8 +739,10 @@ def test_a_course_that_comes_twice_keeps_below_the_limit_of_steps(
     four = structs.replace(offer, course=[*offer.course, *offer.course])
     limits = None if steps is None else Limits(max_steps=steps)
     for name in "twice, and again", "then for another thing":
-        (twice,) = (e for e in of(native, GO, four, limits=limits) if e.name.endswith(name))
-        made = world(twice, GO, four)
+        (twice,) = (
+            e for e in circumstances_of(native, GO, four, limits=limits) if e.name.endswith(name)
+        )
+        made = world_with(twice, GO, four)
         assert [n for n, each in enumerate(made.model[:-1]) if not each.call] == answers
         assert made.then == ["And then?"] * len(answers)
 
@@ -864,15 +761,19 @@ def test_a_provider_asks_for_a_wait_by_a_date_where_it_may_break_its_contract(
     agent: Any, breaches: bool, dates: int,  # noqa: FBT001
 ) -> None:  # fmt: skip
     """An agent without an SDK may have any provider."""
-    found = [each.name for each in of(agent, GO, offered(agent), breaches=breaches)]
+    found = [each.name for each in circumstances_of(agent, GO, offered(agent), breaches=breaches)]
     assert sum("2026" in name for name in found) == dates
 
 
 def test_only_tools_of_the_first_request_are_called_in_circumstances() -> None:
     offer = structs.replace(offered(native), first=("cancel",))
     plain = [calls_of(reply.call) for reply in offer.course]
-    made = (each for each in of(native, GO, offer) if "call of the course" not in each.name)
-    called = {name for each in made for reply in world(each, GO, offer, 0).model
+    made = (
+        each
+        for each in circumstances_of(native, GO, offer)
+        if "call of the course" not in each.name
+    )
+    called = {name for each in made for reply in world_with(each, GO, offer, 0).model
               for name, _ in calls_of(reply.call) if calls_of(reply.call) not in plain}  # fmt: skip
     assert "find" not in called
     assert "cancel" in called
@@ -881,12 +782,12 @@ def test_only_tools_of_the_first_request_are_called_in_circumstances() -> None:
 def test_the_tools_of_an_agent_that_takes_over_are_called_from_then_on() -> None:
     assert [*offered(Routes).later] == ["find", "cancel"]
     offer = structs.replace(offered(native), first=("find",), later={"cancel": 1})
-    later = [each for each in of(native, GO, offer) if each.name.endswith(", later")]
+    later = [each for each in circumstances_of(native, GO, offer) if each.name.endswith(", later")]
     assert {"two calls, later", "broken 0 of each tool, 1 at once, later"} <= {
         each.name for each in later
     }
     for each in later:
-        first, *rest = [calls_of(reply.call) for reply in world(each, GO, offer, 0).model]
+        first, *rest = [calls_of(reply.call) for reply in world_with(each, GO, offer, 0).model]
         assert [name for name, _ in first] == ["find"], "before it takes over"
         assert "cancel" in {name for calls in rest for name, _ in calls}
 
@@ -894,7 +795,7 @@ def test_the_tools_of_an_agent_that_takes_over_are_called_from_then_on() -> None
 def test_a_program_that_is_not_there_has_no_faults() -> None:
     agent, base = CASES["from"]
     offer = offered(agent, base)
-    known = {each.name: each for each in of(agent, base, offer)}
+    known = {each.name: each for each in circumstances_of(agent, base, offer)}
     draft = WorldDraft(base, offer)
     for name in ("git is not there", "1 program.slow of git"):
         known[name].act(draft, 0)
@@ -905,7 +806,7 @@ def test_a_program_is_there_with_all_that_it_does_or_not_at_all() -> None:
     agent, base = CASES["from"]
     base = base.model_copy(update={"programs": {"git add": Program(), "git log": Program()}})
     draft = WorldDraft(base, offered(agent, base))
-    known = {each.name: each for each in of(agent, base, draft.offer)}
+    known = {each.name: each for each in circumstances_of(agent, base, draft.offer)}
     known["git add is not there"].act(draft, 0)
     assert draft.scenario().programs == {}
     known["git log takes an hour"].act(draft, 0)
@@ -915,16 +816,18 @@ def test_a_program_is_there_with_all_that_it_does_or_not_at_all() -> None:
 def test_a_model_that_calls_without_end_is_for_agents_that_declare_limits() -> None:
     offer = offered(OverHttp)
     for ends, times in ((True, "always"), (False, 16)):
-        found = of(OverHttp, GO, offer, ends=ends)
+        found = circumstances_of(OverHttp, GO, offer, ends=ends)
         (each,) = (one for one in found if one.name == "a call again and again")
-        assert [reply.times for reply in world(each, GO, offer).model if reply.times] == [
+        assert [reply.times for reply in world_with(each, GO, offer).model if reply.times] == [
             times, "always",
         ]  # fmt: skip
 
 
 def test_of_two_calls_with_one_program_each_has_a_run_that_fails() -> None:
-    found = {each.name: each for each in of(OverHttp, AROUND, offered(OverHttp, AROUND))}
-    made = world(found["git takes an hour, for two calls"], AROUND, offered(OverHttp, AROUND))
+    found = {
+        each.name: each for each in circumstances_of(OverHttp, AROUND, offered(OverHttp, AROUND))
+    }
+    made = world_with(found["git takes an hour, for two calls"], AROUND, offered(OverHttp, AROUND))
     answers: Any = made.programs["git"]
     assert [each.takes for each in answers] == [3_600 * 10**9]
     first, again = calls_of(made.model[0].call)
@@ -945,11 +848,11 @@ def test_the_second_of_two_calls_has_other_texts_that_the_tool_allows(
     tool = Arguments({"type": "object", "properties": {"customer": {}, "day": schema}})
     course = [Reply(call={"find": given})]
     offer = structs.replace(offer, course=course, tools={**offer.tools, "find": tool})
-    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
+    found = {each.name: each for each in circumstances_of(OverHttp, AROUND, offer)}
     for name, ends in ("two things in each call of the course", 0), (
         "two things in each call of the course, and a refusal after", 1,
     ):  # fmt: skip
-        made = world(found[name], AROUND, offer)
+        made = world_with(found[name], AROUND, offer)
         assert [json_value(text) for _, text in calls_of(made.model[0].call)] == [given, other]
         assert sum(each.http is not None and each.http.status == 401 for each in made.model) == ends
 
@@ -959,73 +862,7 @@ def test_the_second_of_two_calls_has_another_word_if_it_has_no_other_text() -> N
     tool = Arguments({"type": "object", "properties": {"day": day}})
     course = [Reply(call={"find": {"day": "Mon"}})]
     offer = structs.replace(offer, course=course, tools={**offer.tools, "find": tool})
-    found = {each.name: each for each in of(OverHttp, AROUND, offer)}
-    made = world(found["two things in each call of the course"], AROUND, offer)
+    found = {each.name: each for each in circumstances_of(OverHttp, AROUND, offer)}
+    made = world_with(found["two things in each call of the course"], AROUND, offer)
     calls = [json_value(text) for _, text in calls_of(made.model[0].call)]
     assert calls == [{"day": "Mon"}, {"day": "Tue"}]
-
-
-def test_each_route_of_a_service_fails_by_itself_and_others_are_late() -> None:
-    shop, routes = "https://shop.example", [Route(get="/a", json=[]), Route(post="/b", json={})]
-    base = AROUND.model_copy(update={"services": {shop: routes}})
-    found = {each.name: each for each in of(OverHttp, base, offered(OverHttp, AROUND))}
-    fails = world(found[f"route 1 of {shop} fails"], base, offered(OverHttp, AROUND))
-    first, broken, last = fails.services[shop]
-    assert (first, last) == (routes[0], routes[1])
-    assert (broken.post, broken.status, broken.times) == ("/b", 500, 4)
-    assert fails.then == AROUND.then
-    again = world(found[f"route 0 of {shop} fails"], base, offered(OverHttp, AROUND))
-    assert len(again.then) == 2 * len(AROUND.then) + 1
-    name = f"changes are refused at {shop}, which is late"
-    again, offer = world(found[name], base, offered(OverHttp, AROUND)), offered(OverHttp, AROUND)
-    calls = [dict(calls_of(each.call)) for each in again.model]
-    course = [dict(calls_of(each.call)) for each in offer.course]
-    assert calls == [*course, {}, *course, {}]
-    assert again.then == [*AROUND.then, Then(say="Do it again.", after="5m"), *AROUND.then]
-    refused, *_, first, last = again.services[shop]
-    late = first, last
-    assert (refused.post, refused.status, refused.times) == ("/...", 422, 1)
-    assert [each.takes for each in late] == [5 * 10**9] * 2
-    unknown = world(found[f"nothing is found at {shop}, which is late"], base, offer)
-    assert unknown.services[shop][0].status == 404
-    assert f"{shop} knows the user no longer" in found
-    assert not any(each.startswith("abort after service-request") for each in found), "none is sent"
-    for sent, stopped in ((3, 6), (9, 8)):
-        offer = structs.replace(offered(OverHttp, AROUND), seen={"service-request": sent})
-        names = [each.name for each in of(OverHttp, base, offer)]
-        stops = [each for each in names if each.startswith("abort after service-request")]
-        of_two = [each for each in stops if each.endswith("of two calls")]
-        assert (len(of_two), len(stops) - len(of_two)) == (stopped, min(sent, 8))
-
-
-@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
-def test_a_change_of_a_service_fails_behind_the_reads(method: str) -> None:
-    shop, offer = "https://orders.example", offered(OverHttp, AROUND)
-    routes = [Route(get="/a", json=[]), Route.model_validate({method: "/b", "json": {}})]
-    base = AROUND.model_copy(update={"services": {shop: routes}})
-    found = {each.name: each for each in of(OverHttp, base, offer)}
-    broken, *rest = world(
-        found[f"service.503 of a {method.upper()} to {shop}"], base, offer
-    ).services[shop]
-    assert (getattr(broken, method), broken.status, broken.times, rest) == ("/...", 503, 1, routes)
-    breaks = found[f"service.500 of a {method.upper()} to {shop}"]
-    first, *_ = world(breaks, base, offer).services[shop]
-    assert (first.status, first.times) == (500, 1)
-    gone = found[f"4 service.504 of a {method.upper()} to {shop}"]
-    first, *_ = world(gone, base, offer).services[shop]
-    assert (first.status, first.times) == (504, 4)
-    refuses = found[f"4 service refuses of a {method.upper()} to {shop}"]
-    refused = world(refuses, base, offer)
-    assert (refused.services[shop][0].status, refused.services[shop][0].times) == (422, 4)
-    assert Then(say="Do it again.", after="5m") in refused.then
-    once = world(found[f"service.503 of a {method.upper()} to {shop}"], base, offer)
-    assert once.then == base.then
-    of_b = f"of a {method.upper()} /b to {shop}"
-    stopped = world(found[f"a stop, then a failure, {of_b}"], base, offer)
-    late = stopped.services[shop][0]
-    assert (getattr(late, method), late.status, late.takes) == ("/b", 503, 6 * 10**9)
-    busy = world(found[f"a stop, then a wait, {of_b}"], base, offer)
-    assert (busy.services[shop][0].status, busy.services[shop][0].takes) == (429, 6 * 10**9)
-    assert (stopped.abort or Trigger()).at == 4 * 10**9
-    then = [Then(say=each, after="1m") for each in ("And its price?", "And then?")]
-    assert stopped.then == then

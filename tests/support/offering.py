@@ -8,10 +8,13 @@ from typing import Any
 import msgspec
 from wire import Heard, posted
 
-from simloop import Scenario, World
+from simloop import Program, Reply, Route, Scenario, World
+from simloop.fuzz.alphabet import Abilities
+from simloop.fuzz.circumstances import Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer, offer_of
 from simloop.fuzz.search import Search
 from simloop.messages import Message, ToolMessage, ToolSpec, UserMessage
+from simloop.runs.loop import loop_of
 from simloop.runs.plan import content_of
 
 GO = Scenario(prompt="Go.", max_transitions=500)
@@ -158,6 +161,31 @@ def offered(agent: Any, base: Scenario = GO) -> Offer:
     if (agent, id(base)) not in _KNOWN:
         _KNOWN[agent, id(base)] = base, offer_of(base, {"loop": agent})
     return _KNOWN[agent, id(base)][1]
+
+
+AROUND = Scenario(
+    prompt="Go.",
+    services={"https://orders.example": [Route(get="/orders", json=[])], "http://db.example": []},
+    programs={"git": [Program(stdout="a")], "sh": "files"},
+    models={"critic": {"when": {"system": "Judge."}, "replies": [{"say": "Good."}]}},
+    files={},
+    model=[Reply(call={"find": {"customer": "Ann"}}), Reply(say="Done.")],
+    then=["And its price?"],
+)
+"""A scenario with all parties."""
+
+
+def circumstances_of(
+    agent: Any, base: Scenario, offer: Offer, **changes: Any
+) -> list[Circumstance]:
+    abilities = Abilities.of(loop_of(base, {"loop": agent}))
+    return circumstances(base, offer, abilities._replace(**{"breaches": True, **changes}))
+
+
+def world_with(each: Circumstance, base: Scenario, offer: Offer, place: int = 1) -> Scenario:
+    draft = WorldDraft(base, offer)
+    each.act(draft, place)
+    return draft.scenario()
 
 
 FOUND = [{"find": {"customer": "some customer"}}, {"cancel": {"order_id": "A-17"}}]

@@ -504,9 +504,8 @@ def calls_broken_off_in_time(subject: Subject) -> Watch:
         if type(entry) is ServiceRequest:
             sent_ns += [entry.at_ns] * (len(subject.asked) == 1)
         else:
-            took_ns = (
-                0 if type(entry) is Prompt else entry.at_ns - min(sent_ns, default=entry.at_ns)
-            )
+            began_ns = min(sent_ns, default=entry.at_ns)
+            took_ns = 0 if type(entry) is Prompt else entry.at_ns - began_ns
             if took_ns > most_ns + tools.SOON_NS:
                 takes = f"the requests before request {entry.number} take {clock(took_ns)}"
                 return f"{takes}, and the agent declares a tool_timeout of {clock(most_ns)}"

@@ -139,8 +139,9 @@ def changes_asked_about(subject: Subject) -> Watch:
             told = (unquote(getattr(entry, each, "")) for each in ("arguments", "path", "body"))
             does = " ".join([*told, *getattr(entry, "args", ())])
             times = Counter(chain.from_iterable({*_texts(each)} for each in subject.asked))
-            least = 1 if kind is not entries.ToolStarted else 9  # one that starts may still refuse
-            calls = {call: [x for x in _texts(call) if times[x] <= least] for call in subject.asked}
+            # What two calls have tells of neither. A tool that starts may still refuse.
+            own = [x for x, n in times.items() if n == 1 or kind is entries.ToolStarted]
+            calls = {call: [x for x in _texts(call) if x in own] for call in subject.asked}
             named = [each for each, own in calls.items() if _has_one(said, own)]
             unnamed = [each for each in calls if each not in named]
             known = {*_NUMBERS(" ".join(each.arguments for each in named))}
@@ -282,8 +283,7 @@ def unknown_ends_treated_alike(subject: Subject) -> Watch:
                 if call in ends.keys() - fresh and told and tells(told.text):
                     not_made.append((call[0], entry.at_ns, *ends[call]))
             fresh.clear()
-        for (name, at, how, since, looks), (other, late, why, then, seen) in product(
-            made, not_made
-        ):
+        pairs = product(made, not_made)
+        for (name, at, how, since, looks), (other, late, why, then, seen) in pairs:
             if name == other and how != why and looks <= seen and at - since <= 2 * (late - then):
                 return f"the tool {name!r} makes its change again after {how}, and not after {why}"
