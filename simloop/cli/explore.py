@@ -41,9 +41,7 @@ def _limit(name: str, least: int) -> Decorator:
 @_limit("max_compaction_attempts", 0)
 @loop_options
 @formats
-def command(
-    *, loop: str, loop_options: dict[str, Any], output_format: str, **limits_given: int
-) -> int:
+def command(*, loop: str, loop_options: dict[str, Any], output_format: str, **given: int) -> int:
     """Visit every run that a loop can have, and prove its properties.
 
     The proof says whether every run ends, and how long a run can be. It lists each outcome with the
@@ -51,7 +49,7 @@ def command(
     never end, the shortest cycle. The exit code is 1 if a run may never end and the machine does
     not declare that (`endless`), or if the machine violates a rule of machines.
     """
-    limits = Limits(**limits_given)
+    limits = Limits(**given)
     chosen = LoopOptions().joined(loop, loop_options) if loop_options else LoopOptions()
     with StatusLine(sys.stderr) as status:
         proof = prove(machine_for(loop, limits, chosen), limits, loop=loop, say=status.say)

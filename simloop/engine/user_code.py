@@ -151,8 +151,7 @@ class ParallelHooks(UserCode, eq=False):
 
     async def fire(self, point: str, hooks: tuple[UserFunction, ...], given: HookInput) -> None:
         for independent, stretch in groupby(hooks, attrgetter("is_independent")):
-            run = self._at_once if independent else super().fire
-            await run(point, tuple(stretch), given)
+            await (self._at_once if independent else super().fire)(point, tuple(stretch), given)
             if _is_decided(given):
                 return
 

@@ -188,8 +188,7 @@ def _cuts(abilities: Abilities, offer: Offer | None = None) -> Iterator[Circumst
                 act, name = partial(_broken, fault, say=say), f"{fault.name} in {where}"
                 yield Circumstance(name, act, fault.is_breach, "stall" in fault.keys)
         if fault.name in _AMID_ANSWERS and offer and offer.course:
-            late = partial(_broken, fault, is_last=True)
-            yield Circumstance(f"{fault.name} in the answer", late)
+            yield Circumstance(f"{fault.name} in the answer", partial(_broken, fault, is_last=True))
     for pace in ({"first_part": "20s"}, {"first_part": "170s"}, {"per_part": "15s"}):
         yield Circumstance(f"pace {pace}", partial(_changed, pace=Pace(**pace)))
     for name, keys in _REPLIES.items():
@@ -294,9 +293,8 @@ def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circu
         place = max(offer.later.values())
         ran = offer.ran & offer.tools.keys()
         own = structs.replace(offer, first=(*offer.later,), later={}, ran=ran)
-        for each in chain.from_iterable(zip_longest(_calls(own, abilities), _tools(base, own))):
-            if each is not None:
-                yield each._replace(name=f"{each.name}, later", act=_behind(place, each))
+        for each in filter(None, chain(*zip_longest(_calls(own, abilities), _tools(base, own)))):
+            yield each._replace(name=f"{each.name}, later", act=_behind(place, each))
 
 
 def _behind(least: int, each: Circumstance) -> Act:
@@ -493,10 +491,6 @@ def _after_calls(end: Reply | None, draft: WorldDraft, _: int) -> None:
         draft.keys["abort"] = Trigger(after="request", nth=len(calls) + 1)
 
 
-def _again(draft: WorldDraft, _: int) -> None:
-    draft.insert(1, draft.reply(0))
-
-
 def _all_again(draft: WorldDraft, _: int, *, times: int = 1) -> None:
     """Let the model do again what it has done, some minutes later."""
     size, given = len(draft.replies), draft.get("then")
@@ -672,6 +666,10 @@ def _one_by_one(draft: WorldDraft, _: int, *, again: bool = True) -> None:
 _alone = partial(_one_by_one, again=False)
 
 
+def _second_again(draft: WorldDraft, _: int) -> None:
+    draft.replies = [one for n, each in enumerate(draft.replies) for one in [each] * (n % 2 + 1)]
+
+
 def _rested(limits: Limits | None, draft: WorldDraft, _: int) -> None:
     """Answer before the limit of steps, and go on after a further prompt."""
     most, end = limits.max_steps - 1 if limits else 0, draft.reply(len(draft.replies))
@@ -684,7 +682,7 @@ def _rested(limits: Limits | None, draft: WorldDraft, _: int) -> None:
 def _changed_texts(text: str) -> Any:
     given = json_value(text)
     texts = given.items() if isinstance(given, dict) else ()
-    other = {key: f"other {each}" for key, each in texts if type(each) is str}
+    other = {key: f"other-{each}" for key, each in texts if type(each) is str}
     return {**given, **other} if other else text
 
 
@@ -694,7 +692,7 @@ def _changed_one(text: str, place: int = -1) -> Any:
     if not isinstance(given, dict) or not given:
         return text
     key, value = [*given.items()][max(place, -len(given))]
-    changed = f"other {value}" if type(value) is str else not value
+    changed = f"other-{value}" if type(value) is str else not value
     return {**given, key: value + 1 if type(value) in (int, float) else changed}
 
 
@@ -768,7 +766,7 @@ def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
                 failed = put(route.model_copy(update={"json": {**said, key: FAILED}}))
                 yield Circumstance(f"{what} tells of a failure", _both(_alone, failed))
         if key := next((each for each in PAGED + PAGES if repr(said.get(each, 0)) in _ENDS), ""):
-            others = json_value(_IDS.sub(r'"other \1"', json.dumps(said)))
+            others = json_value(_IDS.sub(r'"other-\1"', json.dumps(said)))
             link = f"{name}{route.get}{'&' if '?' in str(route.get) else '?'}page=2"
             for mark in {0: (True,), 1: (2,)}.get(said[key]) or ("2", link):
                 once = route.model_copy(update={"json": {**others, key: mark}, "times": 1})
@@ -787,6 +785,7 @@ def _first_answer(route: Route) -> Route:
 
 
 def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circumstance]:
+    two = partial(_twice, _changed_texts)
     for name, given in base.programs.items():
         yield Circumstance(f"{name} is not there", _with_programs(name, {}))
         if given != FILES:  # a shell over files has no answers
@@ -795,22 +794,22 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
                     each.model_copy(update=keys) if isinstance(each, Program) else each
                     for each in (given if isinstance(given, list) else [given])
                 ]
-                act = _both(_alone, _with_programs(name, {name: answers}))
-                yield Circumstance(f"{name} {words}", act)
+                ends = _with_programs(name, {name: answers})
+                yield Circumstance(f"{name} {words}", _both(_alone, ends))
                 if offer.first:
-                    both = _both(partial(_twice, str), _with_programs(name, {name: answers}))
+                    both = _both(partial(_twice, str), ends)
                     yield Circumstance(f"{name} {words}, for two calls", both)
+                stop = _both(ends, _a_minute_later, _stopped(at="5s"))
+                acts = (two, _alone, _second_again, stop, _all_again) if offer.first else (stop,)
                 if "takes" in keys:
-                    stopped = _both(act, _a_minute_later, _stopped(at="5s"))
-                    yield Circumstance(f"{name} {words}, and is stopped", stopped)
-    twice = partial(_twice, _changed_texts)
+                    yield Circumstance(f"{name} {words}, and is stopped", _both(*acts))
     for phase in ("service-request", "program-started"):
         sent = offer.seen.get(phase, 0)
         for nth in range(1, min(2 * sent, 8) + 1):
             stop = _both(_a_minute_later, _stopped(after=phase, nth=nth))
             if nth <= sent:
                 yield Circumstance(f"abort after {phase} {nth}", stop)
-            yield Circumstance(f"abort after {phase} {nth} of two calls", _both(twice, stop))
+            yield Circumstance(f"abort after {phase} {nth} of two calls", _both(two, stop))
     for key, several, change in (
         ("services", faults.SERVICE_FAULTS, with_fault),
         ("programs", faults.PROGRAM_FAULTS, with_program_fault),
@@ -821,7 +820,8 @@ def _others(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circ
                 yield Circumstance(f"{times} {fault.site} of {name}", act)
                 if fault is several[-1]:
                     what = f"{times} {fault.site} of {name}, and the first calls again"
-                    yield Circumstance(what, _both(_again, act))
+                    again = _both(lambda draft, _: draft.insert(1, draft.reply(0)), act)
+                    yield Circumstance(what, again)
     for each in chain(_failures(abilities), _cuts(abilities)) if base.models else ():
         for name in base.models:
             yield each._replace(name=f"{each.name} for {name}", act=partial(_for_party, name, each))

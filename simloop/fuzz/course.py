@@ -83,15 +83,13 @@ class AgentCourse:
         self.took_s = cpu_s() - start_s
 
     @classmethod
-    def of(
-        cls, bases: Sequence[Scenario], given: RunOptions, abilities: Abilities
-    ) -> "AgentCourse":
+    def of(cls, bases: Sequence[Scenario], given: RunOptions, can: Abilities) -> "AgentCourse":
         """Return the course; one that a name and scenarios determine is made once in a process."""
         if given.keys() != {"loop"} or not isinstance(given["loop"], str):
-            return cls(bases, given, abilities)
-        key = given["loop"], abilities.breaches, *map(content_of, bases)
+            return cls(bases, given, can)
+        key = given["loop"], can.breaches, *map(content_of, bases)
         if key not in _KNOWN:
-            _KNOWN[key] = cls(bases, given, abilities)
+            _KNOWN[key] = cls(bases, given, can)
         return _KNOWN[key]
 
     @cached_property

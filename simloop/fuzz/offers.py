@@ -41,7 +41,6 @@ _TYPED = [Line(say="y", times=20)]
 _LONG = 20_000
 _UNDO = ("cancel", "close", "decline", "delete", "drop", "reject", "release", "remove", "reset",
          "revoke", "undo", "withdraw")  # fmt: skip
-_LATE: tuple[str | tuple[str, ...], ...] = ("transfer_to_", _UNDO)
 _EMPTY = ("", "[]", "{}", "null", "None")
 _NAMES = re.compile(  # in a prompt, such as `Ida Berg`, and what it quotes
     r"(?<=[a-z,;:] )[A-Z]\w+(?: [A-Z]\w+)*|(?<=[ (][\"'“])[\w -]{2,40}(?=[\"'”])"
@@ -132,7 +131,7 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
     if base.input is None:
         base = base.model_copy(update={"input": _TYPED})
     if base.model or base.models:
-        offer = _offer(base, _record(base, given))
+        offer = _offer(base, _record(base, given), {})
         last = base.model[-1] if base.model else LAST
         return structs.replace(offer, course=base.model[:-1], last=last)
     # The function below answers everything. A further prompt would hide the tool that ends a run.
@@ -222,9 +221,7 @@ def _refusals(record: Sequence[AnyEntry]) -> dict[str, str]:
     return said
 
 
-def _offer(
-    base: Scenario, record: Sequence[AnyEntry], forms: Mapping[str, int] | None = None
-) -> Offer:
+def _offer(base: Scenario, record: Sequence[AnyEntry], forms: Mapping[str, int]) -> Offer:
     schemas: dict[str, Any] = {}
     known: Known = {}
     offered: dict[str, int] = {}
@@ -237,7 +234,6 @@ def _offer(
                 schemas.setdefault(spec.name, _schema(spec))
     started = [each for each in record if type(each) is entries.ToolStarted]
     ran, own = ({each.name for each in started}, {each.name for each in started if each.own})
-    forms = forms or {}
     scripted, given = bool(base.model or base.models), dict[str, Any]()
     for entry in record if scripted else ():
         if type(entry) is entries.ToolCall:
@@ -249,10 +245,15 @@ def _offer(
     typed = base.input if read else None
     if typed is _TYPED:  # an agent that reads to the end would never end
         typed = [Line(say="y", times=1 if any(read) else "always")]
-    first = tuple(name for name, place in offered.items() if not place)
+    first = tuple(sorted((each for each, place in offered.items() if not place), key=_is_late))
     later = {name: place for name, place in offered.items() if place}
     names, seen = (frozenset(ran), first, later, frozenset(own)), Counter(map(kind_of, record))
     return Offer(tools, (), LAST, *names, answers, typed, seen)
+
+
+def _is_late(name: str) -> tuple[bool, bool]:
+    """Order a tool behind those whose work it hands on or takes back."""
+    return name.startswith("transfer_to_"), name.startswith(_UNDO)
 
 
 def _schema(spec: ToolSpec) -> Any:
@@ -260,7 +261,7 @@ def _schema(spec: ToolSpec) -> Any:
 
 
 class _Caller:
-    """A model that calls each tool once, those of `_LATE` and `ending` last, and then answers."""
+    """A model that calls each tool once, those late and `ending` ones last, and then answers."""
 
     def __init__(self, ending: Sequence[str], forms: Mapping[str, int]) -> None:
         self._ending, self._forms = ending, forms
@@ -273,8 +274,7 @@ class _Caller:
             return _answer(request, self._known)
         _keep_words([example(spec.description) for spec in request.tools], self._known)
         due = [spec for spec in request.tools if spec.name not in self._called]
-        # A sort is stable.
-        due.sort(key=lambda spec: (spec.name in self._ending, *map(spec.name.startswith, _LATE)))
+        due.sort(key=lambda spec: (spec.name in self._ending, _is_late(spec.name)))  # it is stable
         if not due or len(self._called) >= _MOST:
             return _answer(request, self._known)
         name = due[0].name

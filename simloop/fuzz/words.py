@@ -104,8 +104,7 @@ def _said(reply: Reply) -> str:
 def _call(name: str, arguments: str) -> str:
     if not isinstance(json_value(arguments), dict):
         return f"{name} with the arguments {arguments[:20]!r}, which are no JSON object"
-    short = arguments if len(arguments) <= len("x" * 60) else f"{arguments[:60]}..."
-    return f"{name}({short})"
+    return f"{name}({arguments[:60]}{'...' * (len(arguments) > 60)})"  # noqa: PLR2004 - a width
 
 
 def _end(reply: Reply) -> str:

@@ -14,9 +14,7 @@ _KEPT_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _STATUS = re.compile(r"(?i)(?:\A|API Error: |status.?code\W{1,3}|error code\W{1,3})([345]\d\d)\b")
 _BODY = re.compile(r"\{.*\}", re.DOTALL)
 _LOST = re.compile(r"(API Error: )?(Connection error|Unable to connect)|Reconnecting")
-_NO_ANSWER = re.compile(
-    r"(?i)connect|timeout|timed.?out|reset|network|ENOTFOUND|EAI_AGAIN|OpenSocket"
-)
+_NO_ANSWER = re.compile(r"(?i)connect|timed?.?out|reset|network|ENOTFOUND|EAI_AGAIN|OpenSocket")
 _REFUSED = re.compile(r"refused|ENOTFOUND|EAI_AGAIN|OpenSocket", re.IGNORECASE)
 
 

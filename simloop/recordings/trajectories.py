@@ -23,8 +23,6 @@ def read(file: RecordingFile, recording: Recording) -> None:
             finish, usage = told[1] if told else "", usage_in(at(raw, "usage"))
             asked = Beginning(listed, place)
             spans.append(RecordedSpan(asked=asked, said=[given], finish=finish, usage=usage))
-            took, calls = time_ns(next(seconds, None), 10**9), read[0].calls[:1]
-            spans += [
-                RecordedSpan(tool=c.name, call_id=c.id, began_ns=0, ended_ns=took) for c in calls
-            ]
+            ns, own = time_ns(next(seconds, None), 10**9), read[0].calls[:1]
+            spans += [RecordedSpan(tool=c.name, call_id=c.id, began_ns=0, ended_ns=ns) for c in own]
     add_spans(recording, spans, "import the file as its agent has written it")

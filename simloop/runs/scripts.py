@@ -90,9 +90,7 @@ class Scripts:
 
         model = world.model
         given = self._program_scripts, model.recorder, model.raised, self.files, self.sites
-        self._programs = Programs(
-            *given, lambda fault: programs.Program(**fault.keys).answer(is_last=True)
-        )
+        self._programs = Programs(*given, lambda f: programs.Program(**f.keys).answer(is_last=True))
         run_with_processes(model.loop, self._programs)
 
     def _open_keyboard(self, world: World) -> None:

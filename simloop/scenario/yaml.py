@@ -39,9 +39,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 # Texts that libyaml and PyYAML may read differently; they agreed on 170,000 random texts without
 # these, on 90,000 with >- at the end of a line and on 130,000 with backquotes and with a ? after a
 # word. Inside a word, such as `pi@0.87.1`, an @ is an ordinary character.
-_READ_APART = re.compile(
-    r"(?m)[^\n\x20-\x7e]|[\\%&*!|]|>(?!-$)|(?<!\w)@|(?<!\w)\?(?!$)|^(---|\.\.\.)"
-)
+_READ_APART = re.compile(r"(?m)[^\n -~]|[\\%&*!|]|>(?!-$)|(?<!\w)@|(?<!\w)\?(?!$)|^(---|\.\.\.)")
 _C_LOADER = getattr(yaml, "CSafeLoader", None)
 _BARE_KEY = re.compile(r"[\w-]{1,40}")
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")

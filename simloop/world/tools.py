@@ -23,9 +23,7 @@ from simloop.world.user_functions import UserFunction
 
 Tools: TypeAlias = Mapping[str, Any] | Iterable[Any]
 """What a caller may give as tools: functions or Tools, in a list or by name."""
-_CANONICAL = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-)
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _decode = msgspec.json.Decoder().decode
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _EXACT = 2**53
@@ -105,7 +103,7 @@ def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
 
 def canonical_json(value: Any) -> bytes:
     """Return JSON with sorted keys and no spaces. Raises TypeError or ValueError if it is none."""
-    return _CANONICAL.encode(value).encode()
+    return _JSON.encode(value).encode()
 
 
 @functools.lru_cache(maxsize=256)

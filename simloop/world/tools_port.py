@@ -124,8 +124,12 @@ class OwnTools(msgspec.Struct, eq=False):
         its_work = WORK.set(work)
         try:
             yield lambda value: self.end(started, shown_result(value), work, details=details)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             told = message_of(error) or type(error).__name__
+            if isinstance(error, asyncio.CancelledError):
+                if (task := asyncio.current_task(self._loop)) is None or task.cancelling():
+                    raise  # it is broken off
+                told = "the tool was cancelled"  # by itself
             if isinstance(error, AssertionError):  # is judged: a tool's own claim does not hold
                 told = user_functions.describe(error)
             self.end(started, f"Error: {told}", work, is_error=True)

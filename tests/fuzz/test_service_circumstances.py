@@ -27,7 +27,7 @@ def test_a_list_has_a_second_page() -> None:
         two = found[f"route 0 of {name} has two pages, {goes_on}"]
         made = world_with(two, base, offered(OverHttp, AROUND))
         first, last = made.services[name]
-        other = {"orders": [{"id": "other A-17", "at": "2026-05-04"}], next(iter(ends)): goes_on}
+        other = {"orders": [{"id": "other-A-17", "at": "2026-05-04"}], next(iter(ends)): goes_on}
         assert (first.json, first.times, last) == (other, 1, routes[0])
     for more in {"more": True}, {"pages": 3}, {"ends": 1}:
         base = AROUND.model_copy(update={"services": {name: [Route(get="/o", json=plain | more)]}})
@@ -63,7 +63,7 @@ def test_the_first_of_two_calls_is_answered_late_and_otherwise_than_the_second()
     found = {each.name: each for each in circumstances_of(OverHttp, base, offer)}
     made = world_with(found[f"{name} is late with the first of two calls"], base, offer, 0)
     assert calls_of(made.model[0].call) == [
-        ("find", '{"customer":"Ann"}'), ("find", '{"customer":"other Ann"}'),
+        ("find", '{"customer":"Ann"}'), ("find", '{"customer":"other-Ann"}'),
     ]  # fmt: skip
     answers = [(each.takes, each.times, each.json) for each in made.services[name]]
     assert answers == [
@@ -156,7 +156,7 @@ def test_a_service_asks_for_a_wait_where_each_call_is_alone() -> None:
     made = world_with(alone, AROUND, offer)
     calls = [calls_of(each.call) for each in made.model[:6]]
     assert calls[::2] == [calls_of(each) for each in (one, other, one)]
-    assert calls[1] == [("find", '{"customer":"other Ann"}')]
+    assert calls[1] == [("find", '{"customer":"other-Ann"}')]
     assert (made.services[name][0].status, made.services[name][0].times) == (429, 2)
 
 

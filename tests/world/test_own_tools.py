@@ -453,6 +453,24 @@ def test_a_stated_error_replaces_the_function(agent: Any) -> None:
     assert recorded(result) == [(2, "Error: the disk is full", True)]
 
 
+def test_a_tool_that_cancels_itself_has_ended_and_one_that_is_broken_off_has_not() -> None:
+    async def agent(_: str) -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await find("a")
+        return "Done."
+
+    assert recorded(scripted(agent, takes="2s", cancels=True)) == [
+        (2, "Error: the tool was cancelled", True)
+    ]
+
+    async def hasty(_: str) -> str:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(find("a"), 1)
+        return "Done."
+
+    assert recorded(scripted(hasty, takes="2s")) == []
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("setting", [{"takes": "40s"}, {"hangs": True}])
 def test_a_timeout_ends_a_call(agent: Any, setting: dict[str, Any]) -> None:

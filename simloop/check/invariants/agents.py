@@ -36,9 +36,7 @@ AT_ONCE = 3  # retries in a row without a wait
 _USUAL = ExponentialBackoff()  # knows the failures that the words beside a status make hopeless
 _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
 OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an object
-_SPENDING = (
-    entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended,
-)  # fmt: skip
+_SPENDING = (entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended)
 _REFUSED = 400  # the status of a service
 _ALIKE, _AGAIN = 3, 2  # runs in a row; replies that call a tool, which may be given up then
 _PASSING = frozenset({500, 503, "connection", "overloaded_error"})  # statuses and codes
@@ -169,6 +167,9 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         # An empty reply is no failed call.
         asked = reply.fault.header("retry-after") or "now" if reply.fault else "0" * by_sdk
         spans += [(0, 0)] if asked == "0" or asked.startswith("-") else []
+        if getattr(policy, "max_retry_after_ms", 0) == _USUAL.max_retry_after_ms and reply.fault:
+            long_ns = retry_after_ns(reply.fault, now_ns) or spans[0][0]  # no bound is declared
+            spans.append((long_ns, long_ns))
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
             failed = f"request {reply.number} failed, as failure {in_run} of the run"

@@ -7,17 +7,9 @@ from typing import Any, NamedTuple, Self
 
 from msgspec import Struct
 
-from simloop.check.invariants import (
-    agents,
-    decisions,
-    machines,
-    pauses,
-    requests,
-    told,
-    tools,
-    user,
-)
+from simloop.check.invariants import agents, decisions, machines, pauses, told, tools, user
 from simloop.check.invariants import outside as outside_world
+from simloop.check.invariants import requests as sent_requests
 from simloop.check.invariants.invariant import Check, Invariant, Need
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
@@ -25,7 +17,7 @@ from simloop.runs.loop import loaded
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.world.user_functions import describe
 
-_MODULES = (requests, agents, tools, outside_world, told, user, pauses, decisions, machines)
+_MODULES = (sent_requests, agents, tools, outside_world, told, user, pauses, decisions, machines)
 _added: dict[str, tuple[Invariant, ...]] = {}
 _WRITTEN = (
     "write module:name for a function with the decorator `simloop.invariant`; the module is looked "

@@ -42,7 +42,6 @@ IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
 _OF_ONE = ("PUT", "PATCH", "DELETE")  # which change what has the address
 _LOST = frozenset({"lost", "timed-out", "refused"})
 REFUSED, BROKEN_SERVICE = 400, 500
-_COMMAND = re.compile(r"(?i)command|cmd|script|code|shell")
 _LOOKED = frozenset({200, 404})  # what there is, or that there is none
 _TRIES = 10
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
@@ -229,7 +228,8 @@ def _is_raw_in_path(entry: Any, text: str, arguments: str) -> bool:
 
 
 def _is_raw_in_command(entry: Any, text: str, arguments: str) -> bool:
-    command = "" if _COMMAND.search(arguments) or entry.args[1:2] != ("-c",) else entry.args[-1]
+    is_shell = entry.args[1:2] == ("-c",) and not PATTERNS["commands"].search(arguments)
+    command = entry.args[-1] if is_shell else ""
     forms = shlex.quote(text), f'"{text}"'
     return text != "" and text in command and not any(one in command for one in forms)
 

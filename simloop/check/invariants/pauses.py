@@ -11,29 +11,21 @@ from itertools import chain, product
 from typing import Any
 from urllib.parse import unquote
 
+from simloop.check.invariants import tools
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.outside import UNCERTAIN, is_change
-from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
-from simloop.check.invariants.tools import asked_for, changes_a_service, described, what_of
+from simloop.check.invariants.outside import UNCERTAIN, WORK, is_change
+from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
+from simloop.check.invariants.tools import changes_a_service, described, what_of, work_by, work_of
 from simloop.messages import ToolCall, json_value
 from simloop.trace import entries
-from simloop.world.tools import canonical_json
 
 _ENDS = (entries.Prompt, entries.Restarted)  # which end a pause
-_Work = tuple[str, bytes]  # the name of a tool, and its arguments in one spelling
-_GIVING_UP = ("cancel", "abort", "stop", "skip", "quit", "undo", "discard")
-"""The words of a question that asks whether to change nothing."""
 _CHOICE = re.compile(r"[(\[]y/n[)\]]", re.IGNORECASE).findall
 _YES = frozenset({"y", "yes"})
 _WORDS, _NUMBERS = re.compile(r"[^\W\d_]+").findall, re.compile(r"\d+").findall
 _PLAIN = re.compile(r"[\w .:-]+").fullmatch
 _REFUSED = 400
 _BEGINNING = 12  # characters of a text, of which a question may cut the others
-
-
-def _work_of(entry: Any) -> _Work:
-    value = json_value(entry.arguments)
-    return entry.name, entry.arguments.encode() if value is None else canonical_json(value)
 
 
 @of_agents(
@@ -49,13 +41,13 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
     and arguments count; where a framework converts the arguments, the calls of that name do. So do
     equal changes of a declared service that come before the model is asked, without a key.
     """
-    asked: Counter[_Work] = Counter()
+    asked: Counter[tools.Work] = Counter()
     named: Counter[str] = Counter()
     due: set[str] = set()  # calls whose tools have not run
-    before: Counter[_Work] = Counter()  # runs before the newest pause
-    since: Counter[_Work] = Counter()
-    running: dict[str, _Work] = {}
-    ended: Counter[_Work] = Counter()
+    before: Counter[tools.Work] = Counter()  # runs before the newest pause
+    since: Counter[tools.Work] = Counter()
+    running: dict[str, tools.Work] = {}
+    ended: Counter[tools.Work] = Counter()
     changing: dict[int, entries.ServiceRequest] = {}
     changed, done = set[tuple[str, ...]](), set[tuple[str, ...]]()  # before the pause, and since
     while entry := (yield):
@@ -68,11 +60,11 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
             if (sent := changing.pop(entry.request, None)) and 0 < entry.status < _REFUSED:
                 done.add(what_of(sent))
         elif kind is entries.ToolCall:
-            asked[_work_of(entry)] += 1
+            asked[work_of(entry)] += 1
             named[entry.name] += 1
             due.add(entry.call_id)
         elif kind is entries.ToolStarted:
-            work = running[entry.call_id] = _work_of(entry)
+            work = running[entry.call_id] = work_of(entry)
             calls = 0 if entry.call_id in due else asked[work] or named[entry.name]
             due.discard(entry.call_id)
             if before[work] and 0 < calls <= before[work] + since[work]:
@@ -112,7 +104,7 @@ def refused_changes_not_made(subject: Subject) -> Watch:
 
 def _refuses(entry: entries.Input) -> bool:
     question, answer = entry.prompt.lower(), entry.text.strip().lower()
-    if "y/n" not in question or any(word in question for word in _GIVING_UP):
+    if "y/n" not in question or PATTERNS["giving up"].search(question):
         return False
     return entry.ends or answer in {"n", "no"} or (not answer and "y/N" in entry.prompt)
 
@@ -214,8 +206,8 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
             if (call := made.get(entry.call_id)) is None or entry.call_id not in answered & earlier:
                 continue
             # The run of a function is that of the first call with these arguments, or of another.
-            due = [_work_of(one) for call_id, one in made.items() if call_id not in answered]
-            if _work_of(call) == _work_of(entry) and _work_of(entry) not in due:
+            due = [work_of(one) for call_id, one in made.items() if call_id not in answered]
+            if work_of(call) == work_of(entry) and work_of(entry) not in due:
                 return f"{described(entry)} runs after a pause, and its call was answered before"
         elif kind is entries.Request:
             results = subject.results
@@ -249,37 +241,43 @@ def _texts(call: ToolCall) -> list[str]:
 
 @invariant("A change that a tool does not make again after one unknown end, it does not make again "
            "after another.", "BUGS.md C10, C13, D9", needs=[Need.AGENT, Need.MUTATING],
-           sees=[entries.Prompt, entries.StopRequested, entries.ServiceRequest,
-           entries.ServiceReply, MainRequest], begins=[entries.ServiceRequest])  # fmt: skip
+           sees=[entries.Prompt, entries.StopRequested, *WORK, MainRequest],
+           begins=[entries.ServiceRequest, entries.ProgramStarted])  # fmt: skip
 def unknown_ends_treated_alike(subject: Subject) -> Watch:
-    """The answer was lost, was late, or was not awaited because of a stop.
+    """An answer was lost, was late, or was not awaited because of a stop; a program was killed.
 
     The model calls the tool again. Who has looked at more in between, or has waited, knows more.
     """
-    sent, fresh = dict[int, _Work](), set[_Work]()  # calls; those of the reply
-    ends, stop = dict[_Work, tuple[str, int, set[Any]]](), ""  # when, and what was read since
+    sent, fresh = (
+        dict[tuple[bool, int], tools.Work](),
+        set[tools.Work](),
+    )  # calls; those of the reply
+    ends, stop = dict[tools.Work, tuple[str, int, set[Any]]](), ""  # when, and what was read since
     made, not_made = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     while entry := (yield):
         if (kind := type(entry)) in (entries.Prompt, entries.StopRequested):
             stop = "a stop" if kind is entries.StopRequested else ""
-        elif kind is entries.ServiceReply:
-            if call := sent.pop(entry.request, None):
+        elif kind in (entries.ServiceReply, entries.ProgramEnded):
+            is_program = kind is entries.ProgramEnded
+            number = entry.program if is_program else entry.request
+            if call := sent.pop((is_program, number), None):
                 ends.pop(call, None)
-                if entry.failure in UNCERTAIN:
-                    ends[call] = stop or f"an answer that is {entry.failure}", entry.at_ns, set()
-        elif kind is entries.ServiceRequest and not is_change(subject, entry):
+                lost = "" if is_program else entry.failure
+                if (is_program and entry.exit < 0) or lost in UNCERTAIN:
+                    how = f"an answer that is {lost}" if lost else "a program that was killed"
+                    ends[call] = stop or how, entry.at_ns, set()
+        elif kind is not entries.Request and not is_change(subject, entry):
             for *_, looks in ends.values():
-                looks.add(what_of(entry))
-        elif kind is entries.ServiceRequest:
-            calls = {each.id: _work_of(each) for each in subject.asked}
-            call = calls.get(asked_for(subject, entry), ("", b""))
-            if call not in fresh and call in ends and not entry.once:
+                looks.add(entry.args if kind is entries.ProgramStarted else what_of(entry))
+        elif kind is not entries.Request:
+            call = work_by(subject, entry)
+            if call not in fresh and call in ends and not getattr(entry, "once", ""):
                 made.append((call[0], entry.at_ns, *ends[call]))
-            sent[entry.number] = call
+            sent[kind is entries.ProgramStarted, entry.number] = call
             fresh.add(call)
         else:
             for each in chain.from_iterable(map(calls_of, subject.facts.added)):
-                call, told = _work_of(each), subject.results.get(each.id)
+                call, told = work_of(each), subject.results.get(each.id)
                 if call in ends.keys() - fresh and told and tells(told.text):
                     not_made.append((call[0], entry.at_ns, *ends[call]))
             fresh.clear()

@@ -36,16 +36,11 @@ PAGES = ("pages", "total_pages", "totalPages", "page_count", "pageCount", "last_
 DONE, FAILED = re.compile(r"(?i)(done|ready|finished|completed?|succe\w+)$"), "failed"  # of a job
 PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_cursor")
 _AS_GOOD = frozenset({404, 409, 410})
-_COUNTS = re.compile(r"total_changes|\bchanges\(\)")  # of SQLite, besides a count of a cursor
-_NOT_AGAIN = r"(?i)\bnot (\w+ )?(again|twice)|\bnot repeated"
-_AGAIN = re.compile(rf"{_NOT_AGAIN}|(?<=[.;] )if [^.;]*")
-_EARLIER = re.compile(
-    r"(?i)\b(already|before|earlier|twice|duplicate|exists|has an?|just now|(?<!at )once)\b"
-).search
-_WAS_MADE = re.compile(r"\b(is|was|were|been) (made|done|sent|paid|accepted|confirmed)\b").search
-_EMPTY = r"\W*(nothing|none|null|empty)?\W*$"
+_NOT_AGAIN, _EARLIER = PATTERNS["not again"], PATTERNS["earlier"].search
+_WAS_MADE, _EMPTY = PATTERNS["made"].search, r"\W*(nothing|none|null|empty)?\W*$"
 _USUAL_ENDS = (0, 1)  # `grep` finds nothing, `diff` finds something
 _FAILED, _REFUSED, _TWICE = "has failed", "was refused", "calls at once have each made"
+_RIGHT = "", False
 _MADE, _SHORT = 200, 20  # the second is the length in characters of a verdict, as `allowed`
 
 
@@ -57,7 +52,7 @@ def missing_rows_told(subject: Subject, entry: ToolResult) -> str:
     A tool that asks how many rows there were knows it, and so does one that reads afterwards. One
     that is not declared to change the world only keeps what it has read.
     """
-    knows = _COUNTS.search(subject.source) or tells(entry.text, tool=entry.name)
+    knows = PATTERNS["counted"].search(subject.source) or tells(entry.text, tool=entry.name)
     changing = [each for each in subject.mutating or () if "://" not in each] or [entry.name]
     if not entry.missed or knows or entry.name not in changing:
         return ""
@@ -230,54 +225,66 @@ def made_before_once(subject: Subject) -> Watch:
 
     What a tool does outside counts, or else its own runs.
     """
-    made, own = list[tuple[str, str]](), set[object]()  # changes, with keys, or "" and a failure
+    every = list[tuple[tools.Work, str, str]]()  # changes, with keys, or "" and a failure
+    own = dict[tuple[bool, int], tools.Work]()
     ran = dict[str, ToolResult | None]()
-    wrong = dict[tuple[str, str], tuple[str, bool]]()  # why, and whether two calls have made it
+    wrong = dict[tools.Work, tuple[str, bool]]()  # why, and whether two calls have made it
     while entry := (yield):
         if type(entry) is Request:
-            added = [call for message in subject.facts.added for call in calls_of(message)]
-            if len(works := {(call.name, call.arguments) for call in added}) == 1:
-                work, result = works.pop(), subject.results.get(added[0].id)
-                why, is_twice = wrong.get(work, ("", False))
-                is_made = made or (ran and not (_TWICE in why or _REFUSED in why))
-                said = "" if is_made or not result else _own_words(result, added[0])
-                words = _AGAIN.sub("", said)
-                is_sure = is_twice or not (tells(words) or tells(words, "doubts"))
-                is_known = _EARLIER(words) or (is_twice and re.search(_NOT_AGAIN, said))
-                if result and why and is_sure and is_known:
+            works = dict[tools.Work, list[ToolCall]]()
+            for call in (call for message in subject.facts.added for call in calls_of(message)):
+                works.setdefault(tools.work_of(call), []).append(call)
+            is_alone = len(works) == 1
+            for work, added in works.items():
+                made = [(what, key) for of, what, key in every if of == work or is_alone]
+                ids = [*ran] if is_alone else [each.id for each in added if not every]
+                runs = [ran[each] for each in ids if each in ran]
+                (why, is_twice), result = wrong.get(work, _RIGHT), subject.results.get(added[0].id)
+                is_made = made or not is_alone or (ran and not (_TWICE in why or _REFUSED in why))
+                said = "" if is_made or not (why and result) else _own_words(result, added[0])
+                if result and _says_before(said, is_twice=is_twice):
                     return f"request {entry.number} has {result.text!r:.80}, and {why}"
-                if len(added) == len(made) > 1 and {*made} == {(made[0][0], "")}:
-                    wrong[work] = f"{len(made)} {_TWICE} {made[0][0]}", True
-                elif made:
-                    has_failed = not made[-1][0] and len({each for each in made if each[0]}) == 1
-                    wrong[work] = f"{made[0][0]} {made[-1][1]}" * has_failed, False
-                elif ran:
-                    wrong[work] = _wrong_runs([*ran.values()], len(added), work[0])
-            made, own, ran = [], set(), {}
+                found = _wrong(made, runs, len(added), work[0])
+                wrong |= {work: found} if found[1] or (is_alone and (made or runs)) else {}
+            every, own, ran = [], {}, {}
         elif type(entry) is ToolResult:
             ran |= {entry.call_id: entry} if entry.call_id in ran else {}
         elif type(entry) is ProgramEnded:
-            made += [("", _FAILED)] if entry.exit and (True, entry.program) in own else []
+            of = own.get((True, entry.program))
+            every += [(of, "", _FAILED)] if of and entry.exit else []
         elif type(entry) is ServiceReply:
-            is_own, status = (False, entry.request) in own, entry.status
+            of, status = own.get((False, entry.request)), entry.status
             is_sure = REFUSED <= status < outside.BROKEN_SERVICE and status not in _AS_GOOD
-            failed = [("", _REFUSED if is_sure else _FAILED)] * outside.is_lost(entry, REFUSED)
-            made += failed * is_own
-            if not (is_own or failed):  # a look, which may show that it has not failed
+            if of and outside.is_lost(entry, REFUSED):
+                every.append((of, "", _REFUSED if is_sure else _FAILED))
+            elif not (of or outside.is_lost(entry, REFUSED)):  # a look, which may show more
                 wrong = {one: why for one, why in wrong.items() if why[1] or _REFUSED in why[0]}
         elif type(entry) is ToolStarted:
             is_change = outside.is_change(subject, entry) and not entry.in_thread
             ran |= {entry.call_id: None} if is_change else {}
         elif outside.is_change(subject, entry):
-            own.add((type(entry) is ProgramStarted, entry.number))
+            own[type(entry) is ProgramStarted, entry.number] = work = tools.work_by(subject, entry)
             what = f"{tools.described(entry)} {getattr(entry, 'body', '')}".strip()
-            made.append((what, getattr(entry, "once", "")))
+            every.append((work, what, getattr(entry, "once", "")))
 
 
-def _wrong_runs(ran: list[ToolResult | None], asked: int, name: str) -> tuple[str, bool]:
-    made = [each for each in ran if each and not tells(each.text)]
-    differ = len({each.text for each in made}) == len(made) or all(each.kept for each in made)
-    if len(made) == asked > 1 and differ and not any(_EARLIER(e.text) for e in made):
+def _says_before(said: str, *, is_twice: bool) -> bool:
+    words = PATTERNS["may be"].sub("", _NOT_AGAIN.sub("", said))
+    is_sure = is_twice or not (tells(words) or tells(words, "doubts"))
+    return is_sure and bool(_EARLIER(words) or (is_twice and _NOT_AGAIN.search(said)))
+
+
+def _wrong(
+    made: list[tuple[str, str]], ran: list[ToolResult | None], asked: int, name: str
+) -> tuple[str, bool]:
+    if made:
+        if asked == len(made) > 1 and {*made} == {(made[0][0], "")}:
+            return f"{asked} {_TWICE} {made[0][0]}", True
+        has_failed = not made[-1][0] and len({each for each in made if each[0]}) == 1
+        return f"{made[0][0]} {made[-1][1]}" * has_failed, False
+    told = [each for each in ran if each and not tells(each.text)]
+    differ = len({each.text for each in told}) == len(told) or all(each.kept for each in told)
+    if len(told) == asked > 1 and differ and not any(_EARLIER(each.text) for each in told):
         return f"{asked} calls at once have each run the tool {name!r}", True
     has_failed = all(each is None or each.is_error for each in ran)
     return f"the tool {name!r} has failed" * has_failed, False
@@ -286,9 +293,10 @@ def _wrong_runs(ran: list[ToolResult | None], asked: int, name: str) -> tuple[st
 def _boasts(text: str, name: str) -> bool:
     """Return whether a text is none, or a short one that begins with a success, or tells of one."""
     verb, text = re.sub(r"[^a-z].*", "", name) or "done", text.lower()
-    done = rf"(done|ok|success\w*|{verb}\w*e?d)"
+    done = rf"(done|ok|success\w*|paid|{verb}\w*e?d)"
     begins = re.match(rf"{done}\b|{_EMPTY}", text) if len(text) <= _SHORT else None
-    is_all = re.match(rf"(?s){done}[:.](?!.*\b(refus|rejec|fail|err|deni|but|stat))", text)
+    words = re.sub(r"(?s)(?<=: )\{.*\}$", "", text)  # what a service says may be in an object
+    is_all = re.match(rf"(?s){done}[:.](?!.*\b(refus|rejec|fail|err|deni|but|stat))", words)
     is_told = is_all or ((begins or _WAS_MADE(text)) and not tells(text, tool=name))
     return bool(is_told) and "already" not in text
 

@@ -7,12 +7,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote_plus
 
 from simloop.check.invariants.agents import reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
-from simloop.check.invariants.subject import MainRequest, Subject, calls_of, tells
+from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
 from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage, json_value
 from simloop.messages import Request as SentRequest
 from simloop.messages import ToolCall as ToolCalled
@@ -32,15 +32,16 @@ from simloop.trace.entries import (
     ToolStarted,
 )
 from simloop.trace.facts import MAY_ACT
-from simloop.world.tools import validator_of
+from simloop.world.tools import canonical_json, validator_of
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 SOON_NS = 10 * 1_000_000_000  # less than a timeout of an agent
 _WORDS = re.compile(r"\w+").findall
 _A_VALUE = re.compile(r'"\s*:\s*\S')  # in the JSON of arguments
-_AMOUNT = re.compile(r"(?i)amount|cents|euro|dollar|price|quantity|copies|count$").search
-_RELATIVE = re.compile(r"(?i)adjust|correct|change|move|update|journal|^book$").search
+_AMOUNT, _RELATIVE = PATTERNS["amounts"].search, PATTERNS["relative"].search
 _CLEAR, _LONG = 4, 1_000  # characters: such results are not equal by chance, and may be cut
+Work: TypeAlias = tuple[str, bytes]
+"""The name of a tool, and its arguments in one spelling."""
 BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
 
 
@@ -563,10 +564,12 @@ def results_not_crossed(subject: Subject) -> Watch:
                     return f"{where} with the result of call {other!r}: {message.text!r:.80}"
 
 
-def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
+def asked_for(
+    subject: Subject, entry: ServiceRequest | ProgramStarted, calls: Iterable[ToolCalled] = ()
+) -> str:
     """Return the id of the only call, or of the one whose arguments are there, or an empty text."""
-    ended = subject.facts.ran - subject.facts.running.keys()
-    given = {call.id: {*_WORDS(" ".join(values_of(call)).lower())} for call in subject.asked}
+    ended, calls = subject.facts.ran - subject.facts.running.keys(), calls or subject.asked
+    given = {call.id: {*_WORDS(" ".join(values_of(call)).lower())} for call in calls}
     given = {one: words for one, words in given.items() if one not in ended} or given
     for only in given, subject.facts.running:
         if len(only) == 1:
@@ -586,6 +589,19 @@ def asked_for(subject: Subject, entry: ServiceRequest | ProgramStarted) -> str:
     # Another call, of which the tool leaves some words out, may have more of them.
     is_one = is_one and fitting[-1][0] >= max(len(words & sent) for words in given.values())
     return fitting[-1][2] if is_one and fitting[-1][0] and all(given.values()) else ""
+
+
+def work_of(call: Any) -> Work:
+    """Return the work of a call, which an equal one shares."""
+    value = json_value(call.arguments)
+    return call.name, call.arguments.encode() if value is None else canonical_json(value)
+
+
+def work_by(subject: Subject, entry: ServiceRequest | ProgramStarted) -> Work:
+    """Return the work of the call that is asked for, or of several equal ones, or an empty one."""
+    works = {work_of(call): call for call in subject.asked}
+    of = asked_for(subject, entry, works.values())
+    return next((work for work, call in works.items() if call.id == of), ("", b""))
 
 
 def values_of(call: ToolCalled) -> Iterator[str]:

@@ -32,9 +32,7 @@ _IDLE_NS = 15 * 60 * 10**9  # after which a session may end
 _SERVED = (entries.ServiceRequest, entries.ServiceReply)
 _REDIRECTS, _BROKEN = 300, 500  # the statuses below the first are successes
 _WORDS = re.compile(r"\w[\w-]*\w").findall
-_STOPS = re.compile(r"(?i)stop|abort|cancel|interrupt|given up").search
 _REASONS = ("timeouts", "doubts", "bounds", "steps")  # why an agent does no more
-_THREADS = re.compile(r"(?<!same_t)hread|Executor")
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 
 
@@ -473,7 +471,7 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
     sent, broken_off = dict[int, entries.ServiceRequest](), set[tuple[str, str, str, str]]()
     stop: entries.StopRequested | None = None
     goes_on, under_way = False, set[int]()  # an earlier run; the requests to services at the stop
-    has_changed = has_threads = _THREADS.search(subject.source) is not None
+    has_changed = has_threads = PATTERNS["threads"].search(subject.source) is not None
     while entry := (yield):
         if (kind := type(entry)) is entries.StopRequested:
             if _ends_the_run(subject, entry):
@@ -536,7 +534,8 @@ def stop_ends_one_run(subject: Subject) -> Watch:
         is_at_once = reply is not None and reply.at_ns == entry.at_ns
         texts = {each.text for each in subject.results.values()} if is_at_once else set()
         names = {call.name for each in subject.facts.added for call in calls_of(each)}
-        if len(texts) == 1 and _STOPS(text := min(texts)) and not _STOPS(" ".join(names)):
+        stops = PATTERNS["stopped"].search
+        if len(texts) == 1 and stops(text := min(texts)) and not stops(" ".join(names)):
             said.setdefault(text, set()).update(names)
             if len(said[text]) > 1 and not any(tells(text, each) for each in _REASONS):
                 tools = " and ".join(sorted(said[text]))

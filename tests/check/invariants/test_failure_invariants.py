@@ -619,6 +619,8 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "refused with 422"),
     (refused_changes_told, answered((422, "refused", "The message is sent.")), "refused with 422"),
     (refused_changes_told, answered((422, "refused", "5 cents were paid.")), "refused with 422"),
+    (refused_changes_told, answered((422, "", 'Booked: {"status": 422}')), "refused with 422"),
+    (refused_changes_told, answered((422, "", 'Paid: {"error": "full"}')), "refused with 422"),
     (refused_changes_told, answered((422, "refused", "The booking was made. Receipt: refused")),
      "refused with 422"),
     (no_lost_updates, asked().replied("", "a").add(
@@ -713,6 +715,8 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (refused_changes_told, answered((422, "refused", "The booking was made already: refused"))),
     (refused_changes_told, answered((422, "refused", "The answer is: refused"))),
     (refused_changes_told, answered((422, "full", "(full)"))),
+    (refused_changes_told, answered((422, "", '{"status": 422}'))),
+    (refused_changes_told, answered((422, "", 'Booked: {"id": ""}, but it was refused'))),
     (refused_changes_told, answered((422, "full", "Done: the room was refused, as it is full"))),
     (refused_changes_told, answered((422, "", "The booking was not made."))),
     (refused_changes_told, answered((422, "", "booked by somebody who came first"))),

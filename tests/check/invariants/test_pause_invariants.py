@@ -20,6 +20,7 @@ from simloop.messages import Message, Outcome, UserMessage
 from simloop.strategies import check
 from simloop.trace.entries import (
     Input,
+    ProgramEnded,
     ProgramStarted,
     Restarted,
     ServiceReply,
@@ -437,6 +438,10 @@ def test_a_change_that_is_not_repeated_after_one_unknown_end_is_not_after_anothe
         ([(A, ["lost", "lost"]), (A, []), (B, ["stop"]), (B, [])], 0),
         ([(A, ["lost"]), (A, [""]), (A, []), (B, ["stop"]), (B, ["lost"])], 0),
         ([(A, ["lost"]), (A, []), (B, ["stop"]), (B, ["lost"])], 1),
+        ([(A, ["killed"]), (A, ["killed"]), (B, ["stop"]), (B, [])], 1),
+        ([(A, ["killed"]), (A, ["killed"]), (B, ["lost"]), (B, [])], 1),
+        ([(A, ["failed"]), (A, ["failed"]), (B, ["stop"]), (B, [])], 0),
+        ([(A, ["stop"]), (A, []), (B, ["killed"]), (B, [])], 0),
     ],
 )
 def test_only_the_calls_of_a_model_after_an_unknown_end_are_compared(
@@ -448,6 +453,10 @@ def test_only_the_calls_of_a_model_after_an_unknown_end_are_compared(
         run.request([*history]).call(call_id, arguments).finish()
         for end in ends:
             number += 1
+            if end in ("killed", "failed"):
+                run.add(ProgramStarted, number, ("order", arguments))
+                run.add(ProgramEnded, number, -9 if end == "killed" else 1)
+                continue
             run.add(ServiceRequest, number, SHOP, "POST", "/orders", arguments)
             if end == "stop":
                 run.stop()
@@ -458,5 +467,5 @@ def test_only_the_calls_of_a_model_after_an_unknown_end_are_compared(
         if "stop" in ends:
             run.ended(Outcome.ABORTED).prompt("More.")
             history += [UserMessage("More.")]
-    found = run.request(history).found(unknown_ends_treated_alike, Subject(mutating={SHOP}))
-    assert len(found) == finds
+    declared = Subject(mutating={SHOP, "order"})
+    assert len(run.request(history).found(unknown_ends_treated_alike, declared)) == finds

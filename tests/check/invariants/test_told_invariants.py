@@ -1,5 +1,6 @@
 """The invariant on changes of which the model is told that they were made before."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -138,6 +139,40 @@ def test_two_runs_of_a_tool_are_two_changes(
     assert len(found) == finds
     assert run.found(made_before_once, Subject(mutating={"other"})) == []
     assert all(each.endswith("2 calls at once have each run the tool 'look'") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "traced", "finds"),
+    [
+        (["s1", "s2", "s1"], False, 1),
+        (["s1", "s2"], False, 0),
+        (["s1", "s2", "s2"], False, 0),
+        (["s2", "s2"], False, 0),
+        (["s1", "s2", "?"], False, 0),
+        ([], True, 1),
+        (["s2"], True, 0),  # what the tool does outside counts
+    ],
+)
+def test_two_changes_beside_another_are_seen(
+    *, bodies: list[str], traced: bool, finds: int
+) -> None:
+    given = {"a": "s1", "b": "s2", "c": "s1"}
+    made = [ToolCall(each, "look", json.dumps({"sum": text})) for each, text in given.items()]
+    run = asked()
+    for call in made:
+        run.call(call.id, call.arguments)
+    run.finish(FinishReason.TOOL_CALLS)
+    for call in made if traced else ():
+        run.started(call.id, call.arguments).result(call.id, f"paid by {call.id}")
+    for number, body in enumerate(bodies, 1):
+        run.add(entries.ServiceRequest, number, BANK, "POST", "/pay", body)
+        run.add(entries.ServiceReply, number, 201)
+    last = made[0].arguments
+    history: list[Message] = [GO, AssistantMessage("", tuple(made)), *map(returned, given)]
+    run.request(history).call("d", last).finish(FinishReason.TOOL_CALLS)
+    told = returned("d", "It was paid before.")
+    run.request([*history, said("", "d", arguments=last), told])
+    assert len(run.found(made_before_once, Subject(mutating={BANK, "look"}))) == finds
 
 
 @pytest.mark.parametrize(
