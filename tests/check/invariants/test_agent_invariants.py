@@ -477,6 +477,18 @@ def test_an_agent_on_an_sdk_may_add_its_jitter(waited_s: float, source: str, fin
 
 
 @pytest.mark.parametrize(
+    ("most_ms", "waited_s", "finds"),
+    [(120_000, 3_600, 0), (120_000, 120, 0), (120_000, 1_800, 1), (60_000, 3_600, 1)],
+)
+def test_an_agent_that_declares_no_longest_wait_may_wait_as_long_as_it_is_asked(
+    most_ms: int, waited_s: int, finds: int
+) -> None:
+    subject = Subject(retry=ExponentialBackoff(max_retry_after_ms=most_ms))
+    run = asked().failed(429, retry_after="3600").after(waited_s).request([GO])
+    assert len(run.found(agent_backoff_matches_policy, subject)) == finds
+
+
+@pytest.mark.parametrize(
     ("waited_s", "source", "finds"),
     [(0, "openai", 0), (0, "", 1), (1, "openai", 0), (0.5, "openai", 1)],
 )
