@@ -176,7 +176,9 @@ def test_a_program_that_a_stop_has_left_may_end_before_the_next_prompt() -> None
     found = {each.name: each for each in circumstances_of(OverHttp, AROUND, offer)}
     made = world_with(found["git takes an hour, and is stopped"], AROUND, offer)
     assert made.abort == Trigger(at="5s")
-    assert {each.after for each in made.then if isinstance(each, Then)} == {60 * 10**9}
+    assert {each.after for each in made.then if isinstance(each, Then)} == {
+        60 * 10**9, 300 * 10**9,
+    }  # fmt: skip
 
 
 def test_each_circumstance_changes_the_course_and_has_a_name_of_its_own(case: Any) -> None:
@@ -821,6 +823,21 @@ def test_a_model_that_calls_without_end_is_for_agents_that_declare_limits() -> N
         assert [reply.times for reply in world_with(each, GO, offer).model if reply.times] == [
             times, "always",
         ]  # fmt: skip
+
+
+def test_what_a_stop_breaks_off_is_called_again_and_another_thing_twice() -> None:
+    offer = structs.replace(offered(OverHttp, AROUND), course=[Reply(call={"turn": {"to": "a"}})])
+    (stop,) = (
+        each
+        for each in circumstances_of(OverHttp, AROUND, offer)
+        if each.name == "git takes an hour, and is stopped"
+    )
+    made = world_with(stop, AROUND, offer)
+    calls = [[json_value(text)["to"] for _, text in calls_of(each.call)] for each in made.model]
+    course = [["a"], ["other-a"], ["other-a"], []]
+    assert calls[:8] == course * 2
+    assert made.abort is not None
+    assert Then(say="Do it again.", after="5m") in made.then
 
 
 def test_of_two_calls_with_one_program_each_has_a_run_that_fails() -> None:

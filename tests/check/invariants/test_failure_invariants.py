@@ -717,6 +717,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (refused_changes_told, answered((422, "full", "(full)"))),
     (refused_changes_told, answered((422, "", '{"status": 422}'))),
     (refused_changes_told, answered((422, "", 'Booked: {"id": ""}, but it was refused'))),
+    (refused_changes_told, answered((422, "", 'Booked: {"is": "refused"} is what it says'))),
     (refused_changes_told, answered((422, "full", "Done: the room was refused, as it is full"))),
     (refused_changes_told, answered((422, "", "The booking was not made."))),
     (refused_changes_told, answered((422, "", "booked by somebody who came first"))),

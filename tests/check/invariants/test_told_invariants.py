@@ -149,6 +149,7 @@ def test_two_runs_of_a_tool_are_two_changes(
         (["s1", "s2", "s2"], False, 0),
         (["s2", "s2"], False, 0),
         (["s1", "s2", "?"], False, 0),
+        (["s1 503", "s2"], False, 0),  # the other one may have been refused
         ([], True, 1),
         (["s2"], True, 0),  # what the tool does outside counts
     ],
@@ -166,13 +167,28 @@ def test_two_changes_beside_another_are_seen(
         run.started(call.id, call.arguments).result(call.id, f"paid by {call.id}")
     for number, body in enumerate(bodies, 1):
         run.add(entries.ServiceRequest, number, BANK, "POST", "/pay", body)
-        run.add(entries.ServiceReply, number, 201)
+        run.add(entries.ServiceReply, number, 503 if "503" in body else 201)
     last = made[0].arguments
     history: list[Message] = [GO, AssistantMessage("", tuple(made)), *map(returned, given)]
     run.request(history).call("d", last).finish(FinishReason.TOOL_CALLS)
     told = returned("d", "It was paid before.")
     run.request([*history, said("", "d", arguments=last), told])
     assert len(run.found(made_before_once, Subject(mutating={BANK, "look"}))) == finds
+
+
+def test_the_results_of_two_calls_are_not_judged() -> None:
+    for is_alone in True, False:
+        run = asked().call("a").call("b").finish(FinishReason.TOOL_CALLS)
+        run.started("a").result("a", "paid 1").started("b").result("b", "paid 2")
+        history: list[Message] = [GO, said("", "a", "b"), returned("a"), returned("b")]
+        calls = [ToolCall("c", "look", "{}"), ToolCall("d", "look", "[]")][: 1 if is_alone else 2]
+        run.request(history)
+        for call in calls:
+            run.call(call.id, call.arguments)
+        told = [returned(call.id, "It was paid before.") for call in calls]
+        run.finish(FinishReason.TOOL_CALLS)
+        run.request([*history, AssistantMessage("", tuple(calls)), *told])
+        assert len(run.found(made_before_once, Subject(mutating={"look"}))) == is_alone
 
 
 @pytest.mark.parametrize(
