@@ -150,8 +150,7 @@ class Compactor(Struct, eq=False):
         """
         history, policy = self._history, self._policy
         most = policy.max_messages
-        fits = history.tokens < policy.trigger if most is None else len(history.messages) <= most
-        if fits:
+        if history.tokens < policy.trigger if most is None else len(history.messages) <= most:
             return False
         removed = plan_cut(history, policy, forced=False, down_to=None).removed
         if any(not isinstance(message, values.SummaryMessage) for message in removed):

@@ -63,8 +63,7 @@ def _member(data: bytes, archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: 
 def _input(event: Mapping[str, Any], pool: list[Any]) -> Any:
     pairs = [each for each in items(event.get("input_refs")) if isinstance(each, list)]
     places = [each for each in pairs if [type(one) for one in each] == [int, int]]
-    every = Beginning(pool, len(pool))
-    parts = [every[max(start, 0) : end] for start, end in places[: len(pool)]]
+    parts = [Beginning(pool, len(pool))[max(start, 0) : end] for start, end in places[: len(pool)]]
     is_start = len(parts) == 1 and isinstance(parts[0], Beginning)
     return event.get("input") or (parts[0] if is_start else [*chain.from_iterable(parts)])
 

@@ -178,8 +178,7 @@ def excerpts(one: Any, other: Any, nothing: str = "nothing") -> tuple[int, str, 
     start = one.rfind("\n", 0, shared) + 1
     if (before := shared - _WIDTH // 4) > start and max(len(one), len(other)) - start > _WIDTH:
         start = one.find(" ", before, shared) + 1 or before
-    cut = "…" if start else ""
-    shown = (f"{cut}{escape(text[start:], _WIDTH)}" for text in (one, other))
+    shown = (f"{'…' * (start > 0)}{escape(text[start:], _WIDTH)}" for text in (one, other))
     return one.count("\n", 0, shared) + 1, *shown
 
 

@@ -270,6 +270,7 @@ def made_before_once(subject: Subject) -> Watch:
 
 def _says_before(said: str, *, is_twice: bool) -> bool:
     words = PATTERNS["may be"].sub("", _NOT_AGAIN.sub("", said))
+    words = PATTERNS["object"].sub("", words) if PATTERNS["surely made"].search(words) else words
     is_sure = is_twice or not (tells(words) or tells(words, "doubts"))
     return is_sure and bool(_EARLIER(words) or (is_twice and _NOT_AGAIN.search(said)))
 
@@ -295,7 +296,7 @@ def _boasts(text: str, name: str) -> bool:
     verb, text = re.sub(r"[^a-z].*", "", name) or "done", text.lower()
     done = rf"(done|ok|success\w*|paid|{verb}\w*e?d)"
     begins = re.match(rf"{done}\b|{_EMPTY}", text) if len(text) <= _SHORT else None
-    words = re.sub(r"(?s)(?<=: )\{.*\}$", "", text)  # what a service says may be in an object
+    words = PATTERNS["object"].sub("", text)  # what a service says
     is_all = re.match(rf"(?s){done}[:.](?!.*\b(refus|rejec|fail|err|deni|but|stat))", words)
     is_told = is_all or ((begins or _WAS_MADE(text)) and not tells(text, tool=name))
     return bool(is_told) and "already" not in text

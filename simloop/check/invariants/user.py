@@ -465,7 +465,7 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
     No stop interrupts a thread, so a tool that an agent calls in one is not judged. Nor is one that
     its code calls at the moment of the stop: a task that was ready before runs first. A task or a
     thread that a completed run has left behind is not stopped. A request to a service may be for
-    the clean-up, unless it is one that the stop has broken off, or one that fails after the stop.
+    the clean-up, unless it is one that the stop has broken off, or one that has failed.
     A run that has changed nothing has nothing to clean up.
     """
     sent, broken_off = dict[int, entries.ServiceRequest](), set[tuple[str, str, str, str]]()
@@ -481,9 +481,11 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
             broken_off.clear()
         elif kind is entries.ServiceReply:
             fails = entry.failure or entry.status >= _BROKEN or entry.status == RATE_LIMIT
-            is_ours = entry.failure == "closed" or (fails and entry.request in under_way)
-            if (begun := sent.pop(entry.request, None)) and stop and is_ours:
-                broken_off.add(what_of(begun))
+            is_ours = stop and (entry.failure == "closed" or (fails and entry.request in under_way))
+            if begun := sent.pop(entry.request, None):
+                is_late = stop is not None and begun.seq > stop.seq  # for the clean-up
+                is_try = not is_late and begun.method != "DELETE" and is_change(subject, begun)
+                broken_off |= {what_of(begun)} if is_ours or (fails and is_try) else set()
         elif kind is entries.ServiceRequest:
             open_still = {what_of(each) for number, each in sent.items() if number in under_way}
             sent[entry.number] = entry

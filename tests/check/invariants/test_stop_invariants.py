@@ -207,13 +207,40 @@ def test_no_change_is_begun_after_a_stop(
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_the_clean_up_after_a_stop_may_try_again(*, fails: bool) -> None:
-    run, undo = Recording().prompt().request([GO]).stop(), ("https://b.example", "DELETE", "/7")
+@pytest.mark.parametrize("method", ["DELETE", "POST"])
+def test_the_clean_up_after_a_stop_may_try_again(*, method: str, fails: bool) -> None:
+    run, undo = Recording().prompt().request([GO]).stop(), ("https://b.example", method, "/7")
     run.add(entries.ServiceRequest, 1, *undo)
     if fails:
         run.add(entries.ServiceReply, 1, 503)
     run.ended(Outcome.ABORTED).add(entries.ServiceRequest, 2, *undo)
-    assert run.found(nothing_starts_after_stop) == []
+    declared = Subject(source="threading", mutating={"https://b.example"})
+    assert run.found(nothing_starts_after_stop, declared) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "mutating", "finds"),
+    [
+        ("POST", 429, True, 1),
+        ("PUT", 503, True, 1),
+        ("POST", 201, True, 0),
+        ("DELETE", 503, True, 0),  # it may take back what was done
+        ("POST", 503, False, 0),
+    ],
+)
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_change_that_has_failed_is_not_tried_again_after_a_stop(
+    *, method: str, status: int, mutating: bool, finds: int, is_before: bool
+) -> None:
+    run, sent = Recording().prompt().request([GO]), ("https://b.example", method, "/7")
+    run.add(entries.ServiceRequest, 1, *sent)
+    if is_before:
+        run.add(entries.ServiceReply, 1, status).stop().ended(Outcome.ABORTED)
+    else:
+        run.stop().ended(Outcome.ABORTED).add(entries.ServiceReply, 1, status)
+    run.add(entries.ServiceRequest, 2, *sent)
+    subject = Subject(source="threading", mutating={"https://b.example"} if mutating else ())
+    assert len(run.found(nothing_starts_after_stop, subject)) == finds
 
 
 @pytest.mark.parametrize(
