@@ -31,9 +31,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 _SNIPPET = 40
 # Invisible characters, and U+0085, U+2028, U+2029: PyYAML (YAML 1.1) ends lines there, YAML 1.2 and
 # editors do not, so they would change values and places.
-HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
-)
+HIDDEN = re.compile("[\x00-\x08\v\f\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _HALF = re.compile("[\ud800-\udfff]")
 # Texts that libyaml and PyYAML may read differently; they agreed on 170,000 random texts without

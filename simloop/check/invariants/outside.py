@@ -107,19 +107,24 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
 
 @of_agents("An Idempotency-Key belongs to one request, and its repetitions.",
            "draft-ietf-httpapi-idempotency-key-header, Uniqueness of Idempotency-Key",
-           sees=[ServiceRequest])  # fmt: skip
+           sees=[ServiceRequest, ServiceReply], begins=[ServiceRequest])  # fmt: skip
 def keys_used_once(subject: Subject) -> Watch:
-    """A service answers a second one with what the first has done, or refuses it.
+    """A service answers a second one with what the first has done, if it has not refused that.
 
     A key may also be in the body. One that names what is paid is that of any amount, and the model
     decides on one that it gives as a reference.
     """
     made: dict[tuple[str, str], ServiceRequest] = {}
     while entry := (yield):
+        if type(entry) is ServiceReply:
+            if REFUSED <= entry.status < BROKEN_SERVICE:
+                made = {at: each for at, each in made.items() if each.number != entry.request}
+            continue
         key = entry.once or "".join(_NAMED_KEY.findall(entry.body))
-        first = made.setdefault((entry.service, key), entry) if key else entry
+        first, made[entry.service, key] = made.get((entry.service, key)) or entry, entry
         bodies = json_value(first.body), json_value(entry.body)
-        if tools.what_of(first) != tools.what_of(entry) and not _pay_for_one(key, *bodies, subject):
+        is_new = key and tools.what_of(first) != tools.what_of(entry)
+        if is_new and not _pay_for_one(key, *bodies, subject):
             return f"{tools.described(entry)} has the Idempotency-Key of request {first.number}"
 
 

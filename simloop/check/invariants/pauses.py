@@ -259,8 +259,7 @@ def unknown_ends_treated_alike(subject: Subject) -> Watch:
             stop = "a stop" if kind is entries.StopRequested else ""
         elif kind in (entries.ServiceReply, entries.ProgramEnded):
             is_program = kind is entries.ProgramEnded
-            number = entry.program if is_program else entry.request
-            if call := sent.pop((is_program, number), None):
+            if call := sent.pop((is_program, entry.program if is_program else entry.request), None):
                 ends.pop(call, None)
                 lost = "" if is_program else entry.failure
                 if (is_program and entry.exit < 0) or lost in UNCERTAIN:

@@ -280,6 +280,15 @@ def billed(first: str, second: str, key: str = "pay-I7") -> Recording:
     return run
 
 
+@pytest.mark.parametrize(("status", "finds"), [(409, 0), (201, 1), (503, 1)])
+def test_the_key_of_a_request_that_is_refused_may_be_used_for_another(
+    status: int, finds: int
+) -> None:
+    run = keyed("k").add(entries.ServiceReply, 1, status)
+    run.add(entries.ServiceRequest, 2, BANK, "POST", "/b", "[]", "k")
+    assert len(run.found(keys_used_once)) == finds
+
+
 BILL = '{"invoice": "I7", "cents": 1}'
 
 
