@@ -657,7 +657,8 @@ def _one_by_one(draft: WorldDraft, _: int, *, again: bool = True) -> None:
     replies, draft.replies = draft.replies, []
     for reply in replies:
         given = calls_of(reply.call)
-        made = [(name, (text, *[_changed_one(text)] * again)) for name, text in given]
+        more = {one: _allowed(draft, *one, _changed_one(one[1])) for one in given}
+        made = [(name, (text, *[more[name, text]] * again)) for name, text in given]
         calls = [{name: each} for name, several in made for each in several]
         alone = [reply.model_copy(update={"call": each, "ids": []}) for each in calls]
         draft.replies += alone or [reply]

@@ -45,6 +45,8 @@ class _Base:
         script: dict[str, Any] = {"tools": tools}
         if not scenario.model:
             script["model"] = [self.offer.last]
+        if self.offer.asks and not scenario.then:
+            script["then"] = ["yes"]
         if scenario.input is None and self.offer.input is not None:
             script["input"] = self.offer.input
         self.scenario = scenario.model_copy(update=script)

@@ -98,7 +98,8 @@ class Offer(Struct, frozen=True, eq=False):
     those of them that the agent's own code calls. `first` are those in the first request: another
     agent of the program may offer the others, `later` with the places in the course from which on
     it does. `answers` are the objects that it asks for, and `input` is what its user types, if it
-    reads that. `seen` counts the entries of the course by their kinds.
+    reads that. `seen` counts the entries of the course by their kinds. `asks` means that a run
+    ends with a question of the agent.
     """
 
     tools: Mapping[str, Arguments] = {}
@@ -111,6 +112,7 @@ class Offer(Struct, frozen=True, eq=False):
     answers: tuple[AskedObject, ...] = ()
     input: Any = None
     seen: Mapping[str, int] = {}
+    asks: bool = False
 
     @property
     def asked(self) -> AskedObject | None:
@@ -157,7 +159,7 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
             break
         ending += ends  # nothing was asked after it
         forms.update(refused)
-    if last.call:
+    if last.call and not offer.asks:
         course = played[:-1]
     else:  # an answer before a call is that of another agent, or a title
         course = played[: max((n for n, each in enumerate(played, 1) if each.call), default=0)]
@@ -248,7 +250,8 @@ def _offer(base: Scenario, record: Sequence[AnyEntry], forms: Mapping[str, int])
     first = tuple(sorted((each for each, place in offered.items() if not place), key=_is_late))
     later = {name: place for name, place in offered.items() if place}
     names, seen = (frozenset(ran), first, later, frozenset(own)), Counter(map(kind_of, record))
-    return Offer(tools, (), LAST, *names, answers, typed, seen)
+    asks = any(type(each) is entries.Ended and "?" in each.text for each in record)
+    return Offer(tools, (), LAST, *names, answers, typed, seen, asks and not scripted)
 
 
 def _is_late(name: str) -> tuple[bool, bool]:

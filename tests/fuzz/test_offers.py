@@ -31,8 +31,9 @@ from offering import (
 from simloop import Line, Reply, Scenario, World
 from simloop.check.trial import UNJUDGED, trial
 from simloop.fuzz import offers
-from simloop.fuzz.alphabet import LAST
+from simloop.fuzz.alphabet import LAST, Abilities
 from simloop.fuzz.circumstances import WorldDraft
+from simloop.fuzz.course import AgentCourse
 from simloop.fuzz.offers import Known, Offer, Offered, keep_values
 from simloop.fuzz.search import Search
 from simloop.messages import Message, ToolMessage, UserMessage
@@ -188,6 +189,22 @@ def test_an_agent_that_every_tool_ends_has_no_course() -> None:
     assert tuple(offer.tools) == ("find", "cancel")
     assert called(offer) == []
     assert offer.last.call in FOUND
+
+
+@pytest.mark.parametrize(("text", "asks"), [("Shall I cancel it?", True), ("Cancelled.", False)])
+def test_a_question_at_the_end_of_a_run_does_not_end_the_course(text: str, *, asks: bool) -> None:
+    async def agent(prompt: str, world: World) -> str:
+        while True:
+            reply = (await world.model.reply([UserMessage(prompt)], tools=SPECS)).message
+            if not reply.calls or reply.calls[0].name == "cancel":
+                return reply.text or text
+
+    offer = offered(agent)
+    assert offer.asks == asks
+    assert len(called(offer)) == 1 + asks
+    assert (offer.last == LAST) == asks
+    small = AgentCourse([GO], {"loop": agent}, Abilities()).small
+    assert [each.then[:1] == ["yes"] for _, each in small[:2]] == [asks] * 2
 
 
 async def fails_at_once(_: str) -> str:

@@ -156,7 +156,7 @@ def no_lost_updates(subject: Subject) -> Watch:
             if isinstance(known, dict):
                 read.setdefault(reading.pop(entry.request, ""), []).append(known)
         elif type(entry) is ToolResult:
-            if entry.overwrote:
+            if entry.overwrote and entry.name in (subject.mutating or (entry.name,)):
                 does = f"{entry.overwrote!r} of the tool {entry.name!r}"
                 return f"{does} writes what was read before another call changed it"
         elif type(entry) is not ServiceRequest or has_versions:

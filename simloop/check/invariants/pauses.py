@@ -152,25 +152,41 @@ def _is_as_large(call: Any, other: Any, *, least: int = 0) -> bool:
 
 
 @invariant("A tool that asks the user before a change asks before each one.", "BUGS.md D9",
-           needs=[Need.AGENT, Need.MUTATING], begins=[entries.ToolStarted],
-           sees=[entries.Input, entries.ToolStarted, entries.ToolResult])  # fmt: skip
+           needs=[Need.AGENT, Need.MUTATING], begins=[entries.Input, entries.Prompt],
+           sees=[entries.Ended, entries.Prompt, entries.Input, entries.ToolStarted,
+           entries.ToolResult, entries.ServiceRequest, MainRequest])  # fmt: skip
 def tools_ask_each_time(subject: Subject) -> Watch:
-    """It asks while it runs. One with smaller numbers, or another result, may need no question."""
-    asked, runs = set[str](), dict[str, entries.ToolStarted]()
-    allowed: dict[tuple[str, ...], entries.ToolStarted] = {}  # by the first words of their results
+    """It asks while it runs, or ends the run with a question about the only call of a reply.
+
+    One with smaller numbers, or with another result, may need no question.
+    """
+    said, answered, agreed = "", set[str](), set[str]()
+    runs, allowed = dict[str, Any](), dict[object, Any]()  # by the beginnings of their results
     while entry := (yield):
-        if type(entry) is entries.Input:
-            is_allowed = "?" in entry.prompt and entry.text.strip().lower() in _YES
-            asked |= {entry.asked_by} if is_allowed else set()
-        elif type(entry) is entries.ToolStarted:
-            runs |= {entry.call_id: entry} if is_change(subject, entry) else {}
-        elif (run := runs.pop(entry.call_id, None)) is not None and not tells(entry.text):
-            did = entry.name, *_WORDS(entry.text)[:2]
-            if entry.call_id in asked:
-                allowed[did] = run
-            elif (first := allowed.get(did)) and _is_as_large(run, first, least=1):
-                ran = f"{described(run)} ends without a question"
-                return f"{ran}, and the user has agreed to {first.arguments:.120} alone"
+        only = [call.id for call in subject.asked if len(subject.asked) == 1]
+        if (kind := type(entry)) is entries.Ended:
+            said = entry.text
+        elif kind in (entries.Input, entries.Prompt):
+            said, ids = (entry.prompt, [entry.asked_by]) if kind is entries.Input else (said, only)
+            answered |= {*ids} if "?" in said else set()
+            agreed |= {*ids} if "?" in said and entry.text.strip().lower() in _YES else set()
+        elif kind in (entries.ToolStarted, entries.ServiceRequest):
+            ids = [entry.call_id] if kind is entries.ToolStarted else only
+            work = entry if kind is entries.ToolStarted else subject.asked[0]
+            runs |= dict.fromkeys(ids, work) if is_change(subject, entry) else {}
+        else:
+            ended = {entry.call_id: entry} if kind is entries.ToolResult else subject.results
+            for call_id, result in ended.items():
+                if (run := runs.pop(call_id, None)) is None or tells(result.text):
+                    continue
+                own = {*_NUMBERS(result.text)} - {*_NUMBERS(run.arguments)}
+                did = run.name, *_WORDS(result.text)[:2], *sorted(own)
+                if call_id in agreed:
+                    allowed[did] = run
+                first = None if call_id in answered else allowed.get(did)
+                if first and _is_as_large(run, first, least=1):
+                    made = f"the tool {run.name!r} of call {call_id!r} ends without a question"
+                    return f"{made}, and the user has agreed to {first.arguments:.120} alone"
 
 
 @of_agents(

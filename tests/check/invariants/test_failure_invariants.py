@@ -1,7 +1,7 @@
 """The invariants on failures that an agent hides, and on what it does in their place."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from msgspec import Raw
@@ -278,6 +278,18 @@ def billed(first: str, second: str, key: str = "pay-I7") -> Recording:
     for number, body in enumerate((first, second), 1):
         run.add(entries.ServiceRequest, number, BANK, "POST", "/payments", body, key)
     return run
+
+
+@pytest.mark.parametrize(("mutating", "finds"), [((), 1), ({"pay"}, 1), ({"other"}, 0)])
+def test_a_tool_that_is_declared_to_change_nothing_may_keep_what_it_has_read(
+    mutating: Collection[str], finds: int
+) -> None:
+    run = asked().replied("", "a")
+    run.add(entries.ToolResult, "a", "pay", "Paid.", overwrote="UPDATE t SET n = ?")
+    found = run.found(no_lost_updates, Subject(mutating=mutating))
+    assert len(found) == finds
+    what = "'UPDATE t SET n = ?' of the tool 'pay' writes what was read before another call"
+    assert all(each.startswith(what) for each in found)
 
 
 @pytest.mark.parametrize(("status", "finds"), [(409, 0), (201, 1), (503, 1)])
@@ -632,9 +644,6 @@ MORE: list[tuple[Invariant, Recording, str]] = [
     (refused_changes_told, answered((422, "", 'Paid: {"error": "full"}')), "refused with 422"),
     (refused_changes_told, answered((422, "refused", "The booking was made. Receipt: refused")),
      "refused with 422"),
-    (no_lost_updates, asked().replied("", "a").add(
-        entries.ToolResult, "a", "pay", "Paid.", overwrote="UPDATE t SET n = ?"),
-     "'UPDATE t SET n = ?' of the tool 'pay' writes what was read before another call"),
     (missing_rows_told, dropped("Loan 7 is returned."), "'UPDATE loans' has found no row"),
     (summaries_lose_nothing, retold("Sum up: Go."), "request 4 and its summary lack 'seen'"),
     (summaries_lose_nothing, retold(f"Sum up: {'x' * 19_000} seen"), "its summary lack 'Go.'"),

@@ -237,7 +237,7 @@ def test_a_change_that_the_user_was_not_asked_about_is_found(run: Recording, fin
 
 def paid(
     *, asks: bool = False, answer: str = "y", question: str = "Pay?", cents: str = "5",
-    results: tuple[str, str] = ("Paid: 5", "Paid: 9"), is_error: bool = False,
+    results: tuple[str, str] = ("Paid: 5", "Paid: 5"), is_error: bool = False,
 ) -> Recording:  # fmt: skip
     """The tool of the first call asks while it runs, and that of the second if it `asks`."""
     run, second = asked().request([GO, CALLS, returned("a")]), f'{{"cents": {cents}}}'
@@ -254,7 +254,8 @@ def paid(
     ("keys", "finds"),
     [
         ({}, 1),
-        ({"cents": "9"}, 1),
+        ({"cents": "9", "results": ("Paid: 5", "Paid: 9")}, 1),
+        ({"results": ("Paid: 240.00", "Paid: 30.00")}, 0),  # no call tells how large it is
         ({"cents": "4"}, 0),
         ({"cents": '"5"'}, 0),  # no number tells how large it is
         ({"asks": True}, 0),
@@ -271,6 +272,43 @@ def test_a_tool_that_asks_while_it_runs_asks_about_each_change(
     assert len(found) == finds
     assert all("ends without a question, and the user has agreed to {" in each for each in found)
     assert paid().found(tools_ask_each_time, Subject(mutating={"other"})) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "finds"),
+    [
+        ({}, 1),
+        ({"question": "I shall pay."}, 0),
+        ({"answer": "no"}, 0),
+        ({"asks": True}, 0),
+        ({"calls": "cd"}, 0),
+        ({"method": "GET"}, 0),
+    ],
+)
+def test_an_agent_that_ends_its_run_with_a_question_asks_about_each_change(
+    keys: dict[str, Any], finds: int
+) -> None:
+    assert len(paid_later(**keys).found(tools_ask_each_time, Subject(mutating={SHOP}))) == finds
+
+
+def paid_later(
+    *, question: str = "Shall I?", answer: str = "yes", asks: bool = False, calls: str = "c",
+    method: str = "POST",
+) -> Recording:  # fmt: skip
+    """The user says yes to a payment, and the model calls for another one."""
+    run, history, given = Recording().prompt(), list[Message]([GO]), '{"cents": 5}'
+    run.request([*history])
+    for number, ids in enumerate((calls, "e")):
+        for call_id in ids:
+            run.call(call_id, given)
+        run.finish()
+        if asks or not number:
+            run.ended(text=question).prompt(answer)
+        run.add(ServiceRequest, number, SHOP, method, "/pay", given)
+        run.add(ServiceReply, number, 201)
+        history += [said("", *ids, arguments=given), *(returned(each, "Paid.") for each in ids)]
+        run.request([*history])
+    return run
 
 
 @pytest.mark.parametrize(
