@@ -294,11 +294,8 @@ def _later(base: Scenario, offer: Offer, abilities: Abilities) -> Iterator[Circu
         ran = offer.ran & offer.tools.keys()
         own = structs.replace(offer, first=(*offer.later,), later={}, ran=ran)
         for each in filter(None, chain(*zip_longest(_calls(own, abilities), _tools(base, own)))):
-            yield each._replace(name=f"{each.name}, later", act=_behind(place, each))
-
-
-def _behind(least: int, each: Circumstance) -> Act:
-    return lambda draft, place: each.act(draft, max(place, least))
+            late = partial(lambda act, draft, at: act(draft, max(at, place)), each.act)
+            yield each._replace(name=f"{each.name}, later", act=late)
 
 
 def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:

@@ -41,6 +41,7 @@ _TYPED = [Line(say="y", times=20)]
 _LONG = 20_000
 _UNDO = ("cancel", "close", "decline", "delete", "drop", "reject", "release", "remove", "reset",
          "revoke", "undo", "withdraw")  # fmt: skip
+_LATE: tuple[str | tuple[str, ...], ...] = ("transfer_to_", _UNDO)
 _EMPTY = ("", "[]", "{}", "null", "None")
 _NAMES = re.compile(  # in a prompt, such as `Ida Berg`, and what it quotes
     r"(?<=[a-z,;:] )[A-Z]\w+(?: [A-Z]\w+)*|(?<=[ (][\"'“])[\w -]{2,40}(?=[\"'”])"
@@ -247,16 +248,12 @@ def _offer(base: Scenario, record: Sequence[AnyEntry], forms: Mapping[str, int])
     typed = base.input if read else None
     if typed is _TYPED:  # an agent that reads to the end would never end
         typed = [Line(say="y", times=1 if any(read) else "always")]
-    first = tuple(sorted((each for each, place in offered.items() if not place), key=_is_late))
+    first = [name for name, place in offered.items() if not place]
+    first.sort(key=lambda name: [*map(name.startswith, _LATE)])
     later = {name: place for name, place in offered.items() if place}
-    names, seen = (frozenset(ran), first, later, frozenset(own)), Counter(map(kind_of, record))
+    names, seen = (frozenset(ran), (*first,), later, frozenset(own)), Counter(map(kind_of, record))
     asks = any(type(each) is entries.Ended and "?" in each.text for each in record)
     return Offer(tools, (), LAST, *names, answers, typed, seen, asks and not scripted)
-
-
-def _is_late(name: str) -> tuple[bool, bool]:
-    """Order a tool behind those whose work it hands on or takes back."""
-    return name.startswith("transfer_to_"), name.startswith(_UNDO)
 
 
 def _schema(spec: ToolSpec) -> Any:
@@ -277,7 +274,7 @@ class _Caller:
             return _answer(request, self._known)
         _keep_words([example(spec.description) for spec in request.tools], self._known)
         due = [spec for spec in request.tools if spec.name not in self._called]
-        due.sort(key=lambda spec: (spec.name in self._ending, _is_late(spec.name)))  # it is stable
+        due.sort(key=lambda spec: (spec.name in self._ending, *map(spec.name.startswith, _LATE)))
         if not due or len(self._called) >= _MOST:
             return _answer(request, self._known)
         name = due[0].name

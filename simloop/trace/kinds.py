@@ -187,85 +187,68 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
     entries.Callback: Kind(Lane.HOOKS, "!", _FAILURE, _says(
         "callback", "{0.callback} failed: {0.detail}"), fails=lambda _: True),
     entries.ToolStarted: Kind(Lane.TOOLS, "(", "starts", _says("tool", _CALL), ENTRY),
-    entries.ToolResult: Kind(
-        Lane.TOOLS, ")", "result",
-        lambda e: (("tool error" if e.is_error else "tool result", f"{e.text} [{e.call_id}]"),),
-        ENTRY, lambda e: e.is_error),
-    entries.Answered: Kind(
-        Lane.TOOLS, "a", "answer",
-        lambda e: (("answer" if e.ran else "no result", f"{e.text} [{e.call_id}]"),),
-        reason=lambda e: "" if e.ran else f"No tool ran for this call: {e.text}"),
-    entries.CallRenamed: Kind(
-        Lane.TOOLS, "n", "renamed",
-        lambda e: (("call renamed", (f"[{e.call_id}]" if e.call_id else "a call without an id")
-                    + f" becomes {e.to_name} [{e.to_id}]"),)),
+    entries.ToolResult: Kind(Lane.TOOLS, ")", "result", lambda e: (
+        ("tool error" if e.is_error else "tool result", f"{e.text} [{e.call_id}]"),
+    ), ENTRY, lambda e: e.is_error),
+    entries.Answered: Kind(Lane.TOOLS, "a", "answer", lambda e: (
+        ("answer" if e.ran else "no result", f"{e.text} [{e.call_id}]"),
+    ), reason=lambda e: "" if e.ran else f"No tool ran for this call: {e.text}"),
+    entries.CallRenamed: Kind(Lane.TOOLS, "n", "renamed", lambda e: (
+        ("call renamed", (f"[{e.call_id}]" if e.call_id else "a call without an id")
+         + f" becomes {e.to_name} [{e.to_id}]"),)),
     entries.CallBegun: Kind(Lane.TOOLS, "o", "call begun", _says("call begun", "[{0.call_id}]")),
-    entries.Transition: Kind(
-        Lane.ENGINE, "*", "transition",
-        lambda e: (("->", (f"{e.state} on {NAMES[type(e.signal)]} "
-                           f"({counters_in_words(e.counters)})")),), ENTRY),
+    entries.Transition: Kind(Lane.ENGINE, "*", "transition", lambda e: (
+        ("->", f"{e.state} on {NAMES[type(e.signal)]} ({counters_in_words(e.counters)})"),), ENTRY),
     entries.Classified: Kind(Lane.ENGINE, "?", "classified", _classified),
     entries.Compaction: Kind(Lane.ENGINE, "%", "compaction", _compaction, ENTRY),
-    entries.Backoff: Kind(
-        Lane.ENGINE, "z", "backoff",
-        lambda e: (("backoff", f"{clock(e.delay_ns)} after failure {e.failures}, "
-                    + ("as Retry-After says" if e.retry_after else "exponential")),), ENTRY),
+    entries.Backoff: Kind(Lane.ENGINE, "z", "backoff", lambda e: (
+        ("backoff", f"{clock(e.delay_ns)} after failure {e.failures}, "
+         + ("as Retry-After says" if e.retry_after else "exponential")),), ENTRY),
     entries.Notice: Kind(Lane.ENGINE, "i", "notice", lambda e: (("notice", e.text),)),
     entries.Note: Kind(Lane.ENGINE, "m", "note", lambda e: (("note", e.text),)),
-    entries.Refused: Kind(
-        Lane.ENGINE, "/", "refused",
-        lambda e: _placed("refused", f"{e.what} {e.asked}" + ", as the scenario says" * e.meant,
-                          "", e.place), ENTRY),
-    entries.ServiceRequest: Kind(
-        Lane.SERVICES, "^", "request",
-        lambda e: (("service", f"{e.method} {e.service}{e.path} {e.body}".rstrip()
-                    + f" [#{e.number}]"),), ENTRY),
+    entries.Refused: Kind(Lane.ENGINE, "/", "refused", lambda e: _placed(
+        "refused", f"{e.what} {e.asked}" + ", as the scenario says" * e.meant, "", e.place), ENTRY),
+    entries.ServiceRequest: Kind(Lane.SERVICES, "^", "request", lambda e: (
+        ("service", f"{e.method} {e.service}{e.path} {e.body}".rstrip() + f" [#{e.number}]"),
+    ), ENTRY),
     entries.ServiceReply: Kind(
         Lane.SERVICES, "v", "reply", _service_reply, ENTRY,
         lambda e: bool(e.failure) or e.status >= 500),  # noqa: PLR2004 - a failure of the service
-    entries.ProgramStarted: Kind(
-        Lane.PROGRAMS, "(", "starts",
-        lambda e: (("program", f"{shlex.join(e.args)} [#{e.number}]"),), ENTRY),
+    entries.ProgramStarted: Kind(Lane.PROGRAMS, "(", "starts", lambda e: (
+        ("program", f"{shlex.join(e.args)} [#{e.number}]"),), ENTRY),
     entries.ProgramInput: Kind(
         Lane.PROGRAMS, "<", "reads", _says("reads", "{0.text} [#{0.program}]"), ENTRY),
-    entries.ProgramOutput: Kind(
-        Lane.PROGRAMS, "w", "writes",
-        _says("writes", "{0.text} [{0.stream} of #{0.program}]"), ENTRY),
-    entries.ProgramEnded: Kind(
-        Lane.PROGRAMS, "]", "ends",
-        lambda e: (("ends", (f"exit {e.exit}" if e.exit >= 0 else f"by signal {-e.exit}")
-                    + f" [#{e.program}]"),), ENTRY, lambda e: e.exit < 0),
-    entries.Input: Kind(
-        Lane.USER, "e", "input",
-        lambda e: (("input", ("the end" if e.ends else repr(e.text))
-                    + (f" to {e.prompt!r}" if e.prompt else "")),), ENTRY),
+    entries.ProgramOutput: Kind(Lane.PROGRAMS, "w", "writes", _says(
+        "writes", "{0.text} [{0.stream} of #{0.program}]"), ENTRY),
+    entries.ProgramEnded: Kind(Lane.PROGRAMS, "]", "ends", lambda e: (
+        ("ends", (f"exit {e.exit}" if e.exit >= 0 else f"by signal {-e.exit}")
+         + f" [#{e.program}]"),), ENTRY, lambda e: e.exit < 0),
+    entries.Input: Kind(Lane.USER, "e", "input", lambda e: (
+        ("input", ("the end" if e.ends else repr(e.text))
+         + (f" to {e.prompt!r}" if e.prompt else "")),), ENTRY),
     entries.Output: Kind(Lane.USER, "p", "output", _says("output", "{0.text} [{0.stream}]"), ENTRY),
     entries.Restarted: Kind(
         Lane.USER, "&", "restart", _says("restart", "a fresh instance of the agent takes over")),
     entries.Sleep: Kind(
         Lane.ENGINE, "s", "sleep", lambda e: _placed("sleep", clock(e.duration_ns), "", e.place),
-        reason=lambda e: (
-            f"The agent's code sleeps at {e.place} until {clock(e.at_ns + e.duration_ns)}."
-        )),
+        reason=lambda e:
+            f"The agent's code sleeps at {e.place} until {clock(e.at_ns + e.duration_ns)}."),
     entries.LoopBlocked: Kind(
         Lane.ENGINE, "b", "loop blocked",
         lambda e: _placed("loop blocked", f"for {clock(e.took_ns)}", "", e.place),
-        reason=lambda e: (
+        reason=lambda e:
             f"The call at {e.place} blocked the event loop for {clock(e.took_ns)}: no other task "
-            "of the agent ran, and no timeout could end it."
-        )),
+            "of the agent ran, and no timeout could end it."),
     entries.LockHeld: Kind(
         Lane.ENGINE, "u", "lock held",
         lambda e: _placed("lock held", f"for {clock(e.took_ns)}", "", e.place),
-        reason=lambda e: (
+        reason=lambda e:
             f"A thread waited {clock(e.took_ns)} for a lock, and the thread that held it waited "
-            f"at {e.place}."
-        )),
+            f"at {e.place}."),
     entries.TaskCancelled: Kind(
         Lane.ENGINE, "k", "cancelled", lambda e: _placed("cancelled", "task", e.task, e.place),
-        reason=lambda e: (
-            f"The agent's code, or a timeout in it, cancels the task that waits at {e.place}."
-        )),
+        reason=lambda e:
+            f"The agent's code, or a timeout in it, cancels the task that waits at {e.place}."),
     entries.LeftBehind: Kind(
         Lane.ENGINE, "l", "left behind",
         lambda e: _placed("left behind", e.what, e.name, e.place), reason=_why_left),

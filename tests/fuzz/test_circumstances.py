@@ -337,6 +337,10 @@ def test_each_call_of_the_course_comes_again_for_another_thing() -> None:
         [("find", '{"customer":"Ann","day":"Mon"}')],
         [("find", '{"customer":"Ann","day":"other-Mon"}')],
     ]
+    schema = {"type": "object", "properties": {"customer": {}, "day": {"enum": ["Mon", "Tue"]}}}
+    offer = structs.replace(offer, tools={**offer.tools, "find": Arguments(schema)})
+    _, other = world_with(again, AROUND, offer).model[:2]
+    assert [json_value(text)["day"] for _, text in calls_of(other.call)] == ["Tue"]
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,10 @@ def test_a_question_at_the_end_of_a_run_does_not_end_the_course(text: str, *, as
     assert (offer.last == LAST) == asks
     small = AgentCourse([GO], {"loop": agent}, Abilities()).small
     assert [each.then[:1] == ["yes"] for _, each in small[:2]] == [asks] * 2
+    own = GO.model_copy(update={"then": ["No."]})
+    assert AgentCourse([own], {"loop": agent}, Abilities()).small[0][1].then == ["No."]
+    scripted = GO.model_copy(update={"model": [Reply(call={"cancel": {"order_id": "A-17"}})]})
+    assert not offered(agent, scripted).asks
 
 
 async def fails_at_once(_: str) -> str:

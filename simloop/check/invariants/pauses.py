@@ -163,7 +163,7 @@ def tools_ask_each_time(subject: Subject) -> Watch:
     said, answered, agreed = "", set[str](), set[str]()
     runs, allowed = dict[str, Any](), dict[object, Any]()  # by the beginnings of their results
     while entry := (yield):
-        only = [call.id for call in subject.asked if len(subject.asked) == 1]
+        only = {call.id: call for call in subject.asked if len(subject.asked) == 1}
         if (kind := type(entry)) is entries.Ended:
             said = entry.text
         elif kind in (entries.Input, entries.Prompt):
@@ -171,16 +171,15 @@ def tools_ask_each_time(subject: Subject) -> Watch:
             answered |= {*ids} if "?" in said else set()
             agreed |= {*ids} if "?" in said and entry.text.strip().lower() in _YES else set()
         elif kind in (entries.ToolStarted, entries.ServiceRequest):
-            ids = [entry.call_id] if kind is entries.ToolStarted else only
-            work = entry if kind is entries.ToolStarted else subject.asked[0]
-            runs |= dict.fromkeys(ids, work) if is_change(subject, entry) else {}
+            own = {entry.call_id: entry} if kind is entries.ToolStarted else only
+            runs |= own if is_change(subject, entry) else {}
         else:
             ended = {entry.call_id: entry} if kind is entries.ToolResult else subject.results
             for call_id, result in ended.items():
                 if (run := runs.pop(call_id, None)) is None or tells(result.text):
                     continue
-                own = {*_NUMBERS(result.text)} - {*_NUMBERS(run.arguments)}
-                did = run.name, *_WORDS(result.text)[:2], *sorted(own)
+                more = {*_NUMBERS(result.text)} - {*_NUMBERS(run.arguments)}
+                did = run.name, *_WORDS(result.text)[:2], *sorted(more)
                 if call_id in agreed:
                     allowed[did] = run
                 first = None if call_id in answered else allowed.get(did)
