@@ -759,10 +759,11 @@ def _routes(name: str, routes: list[Route]) -> Iterator[Circumstance]:
         more = (_alone, _all_again) if route.get else ()
         yield Circumstance(f"{what} fails", _both(put(failing(route, 4)), *more))  # all tries
         said: Any = route.json if isinstance(route.json, dict) else {}
-        for key in ("state", "status") if route.get else ():
+        states = ("tells of a failure", FAILED), ("is never done", "running")
+        for key, (words, state) in product(("state", "status"), states if route.get else ()):
             if DONE.match(str(said.get(key))):
-                failed = put(route.model_copy(update={"json": {**said, key: FAILED}}))
-                yield Circumstance(f"{what} tells of a failure", _both(_alone, failed))
+                job = put(route.model_copy(update={"json": {**said, key: state}}))
+                yield Circumstance(f"{what} {words}", _both(_alone, job))
         if key := next((each for each in PAGED + PAGES if repr(said.get(each, 0)) in _ENDS), ""):
             others = json_value(_IDS.sub(r'"other-\1"', json.dumps(said)))
             link = f"{name}{route.get}{'&' if '?' in str(route.get) else '?'}page=2"

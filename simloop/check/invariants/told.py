@@ -129,7 +129,8 @@ def pages_told(subject: Subject) -> Watch:
             if is_page and (at in pages or any(map(page.__contains__, marks))):
                 pages.setdefault(at, []).append(page)
         else:
-            for message in subject.results.values() if len(subject.results) == 1 else ():
+            is_one = len(subject.results) == 1 and not subject.facts.last_replies()[1:]
+            for message in subject.results.values() if is_one else ():
                 text, is_part = message.text, tells(message.text, "cuts") or "more" in message.text
                 for at, every in pages.items() if not is_part else ():
                     new = [each for n, each in enumerate(every) if each not in every[:n]]
@@ -242,7 +243,12 @@ def made_before_once(subject: Subject) -> Watch:
                 (why, is_twice), result = wrong.get(work, _RIGHT), subject.results.get(added[0].id)
                 is_made = made or not is_alone or (ran and not (_TWICE in why or _REFUSED in why))
                 said = "" if is_made or not (why and result) else _own_words(result, added[0])
-                if result and _says_before(said, is_twice=is_twice):
+                words = PATTERNS["may be"].sub("", _NOT_AGAIN.sub("", said))
+                if PATTERNS["surely made"].search(words):
+                    words = PATTERNS["object"].sub("", words)
+                is_sure = is_twice or not (tells(words) or tells(words, "doubts"))
+                is_known = _EARLIER(words) or (is_twice and _NOT_AGAIN.search(said))
+                if result and is_sure and is_known:
                     return f"request {entry.number} has {result.text!r:.80}, and {why}"
                 found = _wrong(made, runs, len(added), work[0])
                 wrong |= {work: found} if found[1] or (is_alone and (made or runs)) else {}
@@ -266,13 +272,6 @@ def made_before_once(subject: Subject) -> Watch:
             own[type(entry) is ProgramStarted, entry.number] = work = tools.work_by(subject, entry)
             what = f"{tools.described(entry)} {getattr(entry, 'body', '')}".strip()
             every.append((work, what, getattr(entry, "once", "")))
-
-
-def _says_before(said: str, *, is_twice: bool) -> bool:
-    words = PATTERNS["may be"].sub("", _NOT_AGAIN.sub("", said))
-    words = PATTERNS["object"].sub("", words) if PATTERNS["surely made"].search(words) else words
-    is_sure = is_twice or not (tells(words) or tells(words, "doubts"))
-    return is_sure and bool(_EARLIER(words) or (is_twice and _NOT_AGAIN.search(said)))
 
 
 def _wrong(

@@ -369,10 +369,17 @@ def addressed(path: str, text: str = "a/b?c=d#e") -> Recording:
 
 
 def listed(
-    text: str, *pages: str, calls: str = "a", status: int = 200, at: str = "/boats?page="
-) -> Recording:
-    """A call for which a service has these pages of a list, the last with that status."""
-    run = asked().replied("", *calls)
+    text: str, *pages: str, calls: str = "a", status: int = 200, at: str = "/boats?page=",
+    beside: bool = False,
+) -> Recording:  # fmt: skip
+    """A call for which a service has these pages of a list, the last with that status.
+
+    Another agent of the program may have called a tool `beside` it.
+    """
+    run = Recording().prompt()
+    if beside:
+        run.request([UserMessage("Other.")], system_prompt="Translate.").replied("", "other")
+    run.request([GO]).replied("", *calls)
     for number, page in enumerate(pages, 1):
         run.add(entries.ServiceRequest, number, BANK, "GET", f"{at}{number}")
         run.add(entries.ServiceReply, number, status if number == len(pages) else 200, page)
@@ -846,6 +853,7 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (pages_told, listed("Error: status 500", FIRST, "", status=500)),
     (pages_told, listed("Error: gone", FIRST, '{"error": "gone"}', status=404)),
     (pages_told, listed("Ada", FIRST, LAST, calls="ab")),
+    (pages_told, listed("Ada, Bo", FIRST, LAST, beside=True)),
     (pages_told, listed("Cy", '{"boats": [], "more": true}', LAST)),
     (pages_told, listed("Ada and Cy", FIRST, FIRST, LAST)),
     (arguments_quoted, commanded("measure ''", text="")),
