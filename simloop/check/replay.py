@@ -29,8 +29,7 @@ class Setting(NamedTuple):
 
 def recorded_scenario(trace: LoopTrace) -> Scenario:
     """Return the scenario of a trace. Raises ScenarioError, also if its run needed Python code."""
-    code = ", ".join(name for name in trace.header.python if name != "loop")
-    if code:
+    if code := ", ".join(name for name in trace.header.python if name != "loop"):
         message = f"this run needed Python code that a trace does not hold: {code}"
         hint = "run it again from Python, and compare with: simloop diff"
         raise ScenarioError(message, hint=hint)

@@ -229,8 +229,7 @@ def export(*, source: str, given: RunOptions, **named: str | None) -> None:
     is 0 if everything is written. `--loop` names a loop that does not come with simloop, whose
     limits and map the facts of a trace then include.
     """
-    formats = [(file, name) for name in _EXPORTS if (file := named[name]) is not None]
-    if not formats:
+    if not (formats := [(file, name) for name in _EXPORTS if (file := named[name]) is not None]):
         raise click.UsageError("name a format: --html FILE, --otel [FILE], --atif FILE, --vcr FILE")
     if len(dict(formats)) < len(formats):
         raise click.UsageError("two formats cannot share a file: name another one")

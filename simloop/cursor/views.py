@@ -145,8 +145,7 @@ def _all_rows(found: MessagesView, position: Position, most: int | None) -> Iter
     yield from found.heading
     for place in found.folds if most is None else found.folds[-_MOST_FOLDS:]:
         yield from fold_rows(position, place)
-    first = 0 if most is None else max(len(found.messages) - most, 0)
-    if first:
+    if first := 0 if most is None else max(len(found.messages) - most, 0):
         yield row(counted(first, "earlier message"), mark=Mark.QUIET)
     for number, message in enumerate(found.messages[first:], first):
         yield from message_rows(message, Mark.ADDED if number >= found.new else Mark.PLAIN)

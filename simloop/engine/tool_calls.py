@@ -110,8 +110,7 @@ class ToolCalls:
     def run(self, tools: Mapping[str, Tool]) -> Rest:
         """Run the open calls, as the policy says; one that was interrupted gets an error result."""
         loop, has_begun = self._loop, self.running.tasks or self._started or self.answers
-        may_wait = self._is_guarded or loop.ready or loop.has_due
-        if len(self._calls) != 1 or has_begun or may_wait:
+        if len(self._calls) != 1 or has_begun or self._is_guarded or loop.ready or loop.has_due:
             return self._run_all(tools)
         self._cancellation.check()
         return self._answer_call(0, tools)

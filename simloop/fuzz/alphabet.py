@@ -88,7 +88,7 @@ class CalledTools:
 FIXED = CalledTools()
 
 
-def _several(tools: CalledTools, places: Iterable[int], n: int) -> list[dict[str, Any]]:
+def _each(tools: CalledTools, places: Iterable[int], n: int) -> list[dict[str, Any]]:
     return [tools.call(place, n) for place in places]
 
 
@@ -96,9 +96,9 @@ CONTENTS: Mapping[str, Callable[[int, CalledTools], Keys]] = {
     "text": lambda n, _: {"say": f"Answer {n}."},
     "call": lambda n, of: {"call": of.call(0, n)},
     "text and call": lambda n, of: {"say": f"Look {n}.", "call": of.call(1, n)},
-    "two calls": lambda n, of: {"call": _several(of, (0, 1), n)},
-    "all tools": lambda n, of: {"say": f"All {n}.", "call": _several(of, range(len(of.names)), n)},
-    "equal calls": lambda n, of: {"call": _several(of, (0, 0), n)},
+    "two calls": lambda n, of: {"call": _each(of, (0, 1), n)},
+    "all tools": lambda n, of: {"say": f"All {n}.", "call": _each(of, range(len(of.names)), n)},
+    "equal calls": lambda n, of: {"call": _each(of, (0, 0), n)},
     "many calls": lambda n, of: {"call": [of.call(i, 12 * n + i) for i in range(12)]},
     "writing call": lambda n, of: {"call": of.call(2, n)},
     "repeated call": lambda _, of: {"call": of.call(3, 0)},
@@ -121,8 +121,7 @@ CONTENTS: Mapping[str, Callable[[int, CalledTools], Keys]] = {
     "good and unknown": lambda n, of: {"call": [of.call(0, n), {"nonesuch": {}}, of.call(1, n)]},
     "good and malformed": lambda n, of: {"call": [of.call(0, n), {of.name(2): "{"}]},
     "pieces": lambda n, of: {"call": of.call(0, n), "fragments": 3},
-    "interleaved":
-        lambda n, of: {"call": _several(of, (0, 2), n), "fragments": 2, "interleave": True},
+    "interleaved": lambda n, of: {"call": _each(of, (0, 2), n), "fragments": 2, "interleave": True},
     "half call": lambda _, of: {"half_call": {of.name(0): '{"pa'}},
     "text and half call":
         lambda n, of: {"say": f"Cut {n}.", "half_call": {of.name(2): '{"path": "'}},

@@ -40,7 +40,7 @@ _OF_SERVICES, _OF_PROGRAMS = _DATA["services"], _DATA["programs"]
 _REPLIES, _PEOPLE, _CALLS = _DATA["replies"], _DATA["people"], _DATA["calls"]
 _BROKEN_OFF, _STORMS = _DATA["broken off"], _DATA["storms"]
 FURTHER, _LAST = "And then?", "And at last?"
-_STORM, _MOST_STEPS, _FEW = 16, 40, 6
+_STORM, _MOST_STEPS, _FEW, _SIZES = 16, 40, 6, (200_000, 1_000)  # of an amount, in cents or not
 _IDS = re.compile(r'"((?!\d{4}-)[\w-]*\d[\w-]*)"(?!:)')
 _ENDS = ("None", "''", "False", "1")  # the marks of a last page, or the number of pages
 _CHANGING = ("post", "put", "patch", "delete")
@@ -442,6 +442,9 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
         yield Circumstance("each call of the course twice, and again", again)
         yield Circumstance("two things in each call of the course", two)
         yield Circumstance("each call of the course, then for another thing", another)
+        for size in _SIZES:
+            what = f"each call of the course with {size}, then for another thing"
+            yield Circumstance(what, _both(_sized(size), another))
         for place, words in (-1, "last"), (-2, "last but one"), (0, "first"):
             both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)
             what = f"each call of the course, also with another {words} argument at once"
@@ -614,12 +617,12 @@ def _told(phase: str, draft: WorldDraft, _: int, *, before_last: int | None = No
     draft.keys["queue"] = [*draft.get("queue"), message]
 
 
-def _twice(other: Callable[[str], Any], draft: WorldDraft, _: int) -> None:
-    """Make each call twice at once, the second time with other arguments."""
+def _twice(other: Callable[[str], Any], draft: WorldDraft, _: int, *, alone: bool = False) -> None:
+    """Make each call twice at once, the second time with other arguments, or only that one."""
     for n, reply in enumerate(draft.replies):
         made = [(name, text, other(text)) for name, text in calls_of(reply.call)]
         both = [(name, (text, _allowed(draft, name, text, more))) for name, text, more in made]
-        calls = [{name: each} for name, two in both for each in two]
+        calls = [{name: each} for name, two in both for each in two[alone:]]
         draft.replies[n] = reply.model_copy(update={"call": calls, "ids": []}) if calls else reply
 
 
@@ -677,11 +680,20 @@ def _rested(limits: Limits | None, draft: WorldDraft, _: int) -> None:
     draft.keys["then"] = [*draft.get("then"), *[FURTHER] * (len(parts) - 1)]
 
 
-def _changed_texts(text: str) -> Any:
+def _valued(change: Callable[[Any], Any], text: str) -> Any:
     given = json_value(text)
-    texts = given.items() if isinstance(given, dict) else ()
-    other = {key: f"other-{each}" for key, each in texts if type(each) is str}
+    values = given.items() if isinstance(given, dict) else ()
+    other = {key: new for key, each in values if (new := change(each)) is not None}
     return {**given, **other} if other else text
+
+
+_changed_texts = partial(_valued, lambda each: f"other-{each}" if type(each) is str else None)
+
+
+def _sized(size: int) -> Act:
+    """Give each number of a call that size, if its tool allows that."""
+    sized = partial(_valued, lambda each: size if type(each) in (int, float) else None)
+    return partial(_twice, sized, alone=True)
 
 
 def _changed_one(text: str, place: int = -1) -> Any:

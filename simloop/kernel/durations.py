@@ -25,8 +25,7 @@ def parse_duration(value: object) -> int:
     if match is None or not isinstance(value, str):
         raise ValueError("a duration is a number and a unit (ns, us, ms, s, m, h), such as 120ms")
     unit = match[2]
-    nanoseconds = Decimal(value.removesuffix(unit)) * UNITS_NS[unit]
-    if nanoseconds > LONGEST_NS:
+    if (nanoseconds := Decimal(value.removesuffix(unit)) * UNITS_NS[unit]) > LONGEST_NS:
         raise ValueError("a duration is at most a hundred years")
     if nanoseconds != int(nanoseconds):
         raise ValueError("a duration cannot be finer than a nanosecond")

@@ -59,8 +59,7 @@ class ExponentialBackoff(Checked, at="retry"):
 
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
         """Return a usable Retry-After, capped, or else the exponential delay less jitter."""
-        asked = None if fault is None else retry_after_ns(fault, now_ns)
-        if asked is not None:
+        if (asked := None if fault is None else retry_after_ns(fault, now_ns)) is not None:
             return min(asked, self.max_retry_after_ms * _NS_PER_MS)
         # The shift is bounded: 2**64 ms is past any maximum, 2**(10**6) would be a slow way there.
         delay_ms = min(self.initial_delay_ms << min(failures - 1, 64), self.max_delay_ms)

@@ -151,8 +151,7 @@ class OpencodeRetry:
         """Return the class that decides in the program, which may differ from the true one."""
         known, status = classify(fault), 0
         if isinstance(fault.status, int):
-            status = fault.status
-            if status == _TOO_LARGE or says_overflow(fault.message):
+            if (status := fault.status) == _TOO_LARGE or says_overflow(fault.message):
                 return ErrorClass.OVERFLOW
             if known is not ErrorClass.OVERFLOW:
                 known = class_of_status(status)

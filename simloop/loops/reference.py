@@ -247,8 +247,7 @@ class ReferenceLoop(machine.Design):
         return finish in _KEEPS_ITS_TEXT or not self.options.drop_unused_text
 
     def _follow(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
-        reason = reply.finish
-        if reason is _TOOL_CALLS:
+        if (reason := reply.finish) is _TOOL_CALLS:
             if reply.calls or not self.options.missing_calls_fail:
                 return self._exceeded(run) or self._measure(run)
             return self._recover(run, retryable=True)

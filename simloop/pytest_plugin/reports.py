@@ -130,8 +130,7 @@ def begin_with(report: pytest.TestReport, excinfo: Raised, text: str) -> None:
     """Put a text before the frames of a report, in a form that xdist can send."""
     longrepr: Any = report.longrepr
     chain = getattr(longrepr, "chain", None)  # the native style has none
-    first = chain[0][0] if chain else getattr(longrepr, "reprtraceback", None)
-    if first is None:
+    if (first := chain[0][0] if chain else getattr(longrepr, "reprtraceback", None)) is None:
         report.sections.append((_HEADING, text))
         return
     native: Any = excinfo.getrepr(style="native", chain=False)

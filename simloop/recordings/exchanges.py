@@ -204,8 +204,7 @@ def _body(exchange: HttpExchange) -> dict[str, Any]:
         return {}
     text = exchange.body.decode("utf-8", "replace")
     kind = dict(exchange.headers[::-1]).get("content-type", "")  # the first of several
-    value = json_value(text) if "json" in kind else None
-    if value is not None:
+    if (value := json_value(text) if "json" in kind else None) is not None:
         return {"json": value}
     return {"text": text} | ({"headers": {"content-type": kind}} if kind else {})
 

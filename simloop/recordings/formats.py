@@ -70,8 +70,7 @@ def read_recording(
     first, *others = [paths] if isinstance(paths, Path) else paths
     file = RecordingFile.read(first)
     named = [each for each in FORMATS if each.name == format_name]
-    form = named[0] if named else _format_of(file)
-    if form is None:
+    if (form := named[0] if named else _format_of(file)) is None:
         hint = f"name its format with --format: {', '.join(each.name for each in FORMATS)}"
         raise ScenarioError("this is no recording that simloop knows", path=first, hint=hint)
     recording = Recording(first.name, form.words, lacks=tuple(form.lacks))

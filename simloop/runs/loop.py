@@ -265,8 +265,7 @@ def _is_of_agent(made: Any, loop: GivenLoop) -> bool:
         message = f"the loop `{called(loop)}` may be an agent or a function that makes a machine"
         hint = "write its first parameter as `prompt: str` for an agent, or as `limits: Limits` "
         raise ScenarioError(message, key="loop", hint=f"{hint}for a function that makes a machine")
-    parameters = None if isinstance(made, type) else parameters_of(made)
-    if not parameters:
+    if not (parameters := None if isinstance(made, type) else parameters_of(made)):
         return parameters is not None
     first = next(iter(parameters.values()))
     if first.name == "limits" or first.kind in (first.VAR_POSITIONAL, first.VAR_KEYWORD):

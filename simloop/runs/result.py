@@ -372,8 +372,7 @@ def _listed(
     key: str, wanted: Sequence[Any] | None, got: Sequence[Any], seqs: list[int],
     fits: Callable[[Any, Any], bool] = operator.eq, *, shown: Sequence[Any] | None = None,
 ) -> Iterator[Mismatch]:  # fmt: skip
-    place = None if wanted is None else _first_stray(wanted, got, fits)
-    if place is not None:
+    if (place := None if wanted is None else _first_stray(wanted, got, fits)) is not None:
         seq = seqs[place] if place < len(seqs) else None
         yield Mismatch(key, wanted, got if shown is None else shown, seq)
 
@@ -496,8 +495,7 @@ def _seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
             continue
         spec = offered.get(call.name)
         is_own = call.name not in of_world or of_world[call.name] not in (None, spec)
-        arguments = _fitting(spec, call.arguments) if is_own else None
-        if arguments is not None:
+        if (arguments := _fitting(spec, call.arguments) if is_own else None) is not None:
             found.append((seq, Call(call.name, arguments)))
     return found
 

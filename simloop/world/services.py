@@ -209,8 +209,7 @@ class ServicesPort(Struct, eq=False):
         else:
             assert service.app is not None
             inner = service.app.course(request, self)
-        reply = None if late_ns else inner.at_once()
-        if reply is None:
+        if (reply := None if late_ns else inner.at_once()) is None:
             return _RecordedCourse(self, number, inner, late_ns)
         self.record_whole(number, reply)
         return reply

@@ -39,6 +39,15 @@ OUTPUT_TOOL = "final_result"  # that of pydantic-ai, by which a model gives an o
 _SPENDING = (entries.Prompt, entries.Request, entries.ToolResult, entries.Input, entries.Ended)
 _REFUSED = 400  # the status of a service
 _ALIKE, _AGAIN = 3, 2  # runs in a row; replies that call a tool, which may be given up then
+_IDLE_NS = 5_000 * NS_PER_MS
+_BEGIN = (entries.Request, entries.ServiceRequest, entries.ProgramStarted)
+_END = (
+    entries.Finish,
+    entries.Error,
+    entries.StreamCut,
+    entries.ServiceReply,
+    entries.ProgramEnded,
+)
 _PASSING = frozenset({500, 503, "connection", "overloaded_error"})  # statuses and codes
 _SDKS = re.compile("openai|anthropic")
 _MENDED = ("interrupted", "previous_response_not_found")  # the whole history is sent then
@@ -604,6 +613,33 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
         if replies and all(map(is_answer, replies)):
             answer = f"{replies[-1].text!r:.60} to request {replies[-1].number}"
             return f"the run fails ({entry.message!r:.80}), and the model has answered {answer}"
+
+
+@of_agents("A call that runs out of time has waited for a service, a program or a model, or slept.",
+           "asyncio, Lock", sees=[entries.Prompt, entries.Input, entries.Sleep,
+           entries.ToolStarted, *_BEGIN, *_END])  # fmt: skip
+def calls_wait_for_something(subject: Subject) -> Watch:
+    """A lock that nobody releases, or that a call takes twice, is a time in which nothing runs.
+
+    After a failure an agent may wait in its own way, and simloop may slow a tool of its own.
+    """
+    given, under_way, last_ns, idle_ns, has_failed = subject.scenario, 0, 0, 0, False
+    is_slow = given and any(each.takes or each.hangs for each in given.tools.values())
+    while entry := (yield):
+        if (kind := type(entry)) in (entries.Prompt, entries.Input):
+            last_ns, idle_ns = entry.at_ns, 0  # it has waited for its user
+        if not (under_way or has_failed or is_slow):
+            idle_ns = max(idle_ns, entry.at_ns - last_ns)
+        if kind is entries.Request and (results := subject.results.values()):
+            late = [each for each in results if tells(each.text, "timeouts")]
+            late = late or [each for each in results if len(results) == 1 and tells(each.text)]
+            if late and idle_ns > _IDLE_NS:
+                why = f"answers call {late[0].call_id!r} with {late[0].text!r:.60}"
+                return f"request {entry.number} {why}, and nothing ran for {clock(idle_ns)}"
+            idle_ns, has_failed = 0, False
+        has_failed = has_failed or _is_failure(entry)
+        under_way += (kind in _BEGIN) - (kind in _END)
+        last_ns = max(last_ns, entry.at_ns + getattr(entry, "duration_ns", 0))
 
 
 def _waits_still(facts: Facts, now_ns: int) -> bool:

@@ -148,8 +148,7 @@ class Judge:
         """Judge the next entry. A Footer is the end of the conversation, and no fact."""
         # All in one function: a call for each entry would cost as much as an invariant.
         subject, sends, kind, place = self.subject, self._sends, type(entry), 0
-        seen = self._places[kind if kind is Footer else subject.read(entry)]
-        if seen is None:
+        if (seen := self._places[kind if kind is Footer else subject.read(entry)]) is None:
             return
         found: list[tuple[int, str]] | None = None
         try:

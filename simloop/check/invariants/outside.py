@@ -42,7 +42,6 @@ IDEMPOTENT = ("PUT", "DELETE")  # RFC 9110, 9.2.2
 _OF_ONE = ("PUT", "PATCH", "DELETE")  # which change what has the address
 _LOST = frozenset({"lost", "timed-out", "refused"})
 REFUSED, BROKEN_SERVICE = 400, 500
-_LOOKED = frozenset({200, 404})  # what there is, or that there is none
 _TRIES = 10
 _KEYS = re.compile(r'(?<=")[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?=")')
 _REFERENCES = re.compile(r'(?i)"\w*(?:key|ref|idem|nonce|request)\w*": ?"(.*?)"').findall
@@ -122,15 +121,15 @@ def keys_used_once(subject: Subject) -> Watch:
             continue
         key = entry.once or "".join(_NAMED_KEY.findall(entry.body))
         first, made[entry.service, key] = made.get((entry.service, key)) or entry, entry
-        bodies = json_value(first.body), json_value(entry.body)
-        is_new = key and tools.what_of(first) != tools.what_of(entry)
-        if is_new and not _pay_for_one(key, *bodies, subject):
+        if key and not _pay_for_one(key, first, entry, subject):
             return f"{tools.described(entry)} has the Idempotency-Key of request {first.number}"
 
 
-def _pay_for_one(key: str, own: Any, other: Any, subject: Subject) -> bool:
+def _pay_for_one(key: str, first: Any, entry: Any, subject: Subject) -> bool:
+    own, other = json_value(first.body), json_value(entry.body)
     given = {value for call in subject.asked for value in tools.values_of(call)} - {""}
-    if any(key in _REFERENCES(call.arguments) for call in subject.asked):
+    is_again = tools.what_of(first) == tools.what_of(entry)
+    if is_again or any(key in _REFERENCES(call.arguments) for call in subject.asked):
         return True
     is_one = isinstance(own, dict) and isinstance(other, dict) and own.keys() == other.keys()
     differ = [each for each in own if own[each] != other[each]] if is_one else [""]
@@ -177,32 +176,6 @@ def no_lost_updates(subject: Subject) -> Watch:
                     if first.body != entry.body:
                         read_before = f"what was read before request {first.number} changed it"
                         return f"{does} writes {read_before}"
-
-
-@of_agents("Of two calls that make the same thing where there is none, the second looks after the "
-           "first.", "CWE-367, Time-of-check Time-of-use", sees=[MainRequest, ServiceRequest,
-           ServiceReply], begins=[ServiceRequest])  # fmt: skip
-def looks_before_making(subject: Subject) -> Watch:
-    """Both read an address, and send the same there. A service makes it once for one key."""
-    reading, looks = dict[int, str](), Counter[str]()
-    made = dict[str, ServiceRequest]()
-    while entry := (yield):
-        if type(entry) is ServiceReply:
-            looks[reading.pop(entry.request, "")] += entry.status in _LOOKED
-            if entry.status >= REFUSED or entry.failure:
-                made = {at: each for at, each in made.items() if each.number != entry.request}
-        elif type(entry) is not ServiceRequest:
-            reading, looks, made = {}, Counter(), {}
-        elif entry.method == "GET":
-            at = reading[entry.number] = f"{entry.service}{entry.path}"
-            made.pop(at, None)
-        elif entry.method == "POST" and not entry.once:
-            at = f"{entry.service}{entry.path}"
-            first = made.setdefault(at, entry)
-            is_alike = first.body == entry.body and len({call.name for call in subject.asked}) == 1
-            if first is not entry and looks[at] > 1 and is_alike:
-                does = f"{tools.described(entry)} makes what request {first.number} has made"
-                return f"{does}: both calls have looked before"
 
 
 def _is_of(reading: dict[str, Any], entry: ServiceRequest, subject: Subject) -> bool:

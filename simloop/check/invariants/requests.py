@@ -470,8 +470,7 @@ def _is_in_system_prompt(reply: ReceivedReply, facts: Facts) -> bool:
 
 def _unlike(reply: ReceivedReply, added: Sequence[Message], *, may_lack_text: bool) -> str:
     """Return how new messages of a request differ from the reply before it, or an empty text."""
-    sent = [one for one in added if type(one) is AssistantMessage and one.calls]
-    if not sent:
+    if not (sent := [one for one in added if type(one) is AssistantMessage and one.calls]):
         return "lacks the reply to the one before it, whose tools ran"
     # A call that broke off comes last, and on the wire it looks like a whole one.
     end = len(reply.calls) if reply.has_half_call else None

@@ -48,8 +48,7 @@ class _Waiting:
     def deliver(self, text: str) -> str:
         """Remove the messages that `text` delivers; return a message that it skips, or ""."""
         queues = [queue for queue in self._queues.values() if queue]
-        first = [queue[0] for queue in queues if text in queue]
-        if first and text not in first:
+        if (first := [queue[0] for queue in queues if text in queue]) and text not in first:
             return first[0]
         for queue in queues:
             while queue and queue[0] in text:
@@ -107,8 +106,7 @@ def queued_messages_delivered(subject: Subject) -> Watch:
             if entry.outcome is Outcome.ABORTED:
                 aborted, undecided = prompt, there
         elif kind is entries.Footer:
-            lost = [text for text in there if completed and text not in undecided]
-            if lost:
+            if lost := [text for text in there if completed and text not in undecided]:
                 return f"{lost[0]!r:.80} was taken from the queue, and no request has it"
         elif kind is entries.Prompt:
             # A prompt from the queue shows that the messages after it are there, too.

@@ -36,8 +36,7 @@ class Work:
         self.is_open = False  # a change waits for its commit
 
     def add(self, sql: str, given: Any, rows: int) -> None:
-        verb = sql.split(maxsplit=1)[0].upper() if sql.strip() else ""
-        if verb in _PASSING:
+        if (verb := sql.split(maxsplit=1)[0].upper() if sql.strip() else "") in _PASSING:
             if verb == "ROLLBACK":
                 self.open.clear()
             return

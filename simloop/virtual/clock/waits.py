@@ -54,8 +54,7 @@ def waits(loop: VirtualLoop) -> Iterator[Wait]:
         yield Wait(what, name, place, due_ns if what == "sleep" else None)
     for when_ns, handle in handles:
         bounded = _bounded(handle)
-        place = place_of_callback(handle) if bounded is None else place_of_task(bounded)
-        if place:
+        if place := place_of_callback(handle) if bounded is None else place_of_task(bounded):
             what = "callback" if bounded is None else "timeout"
             yield Wait(what, "" if bounded is None else name_of_task(bounded), place, when_ns)
 

@@ -13,6 +13,7 @@ from simloop.check.invariants.agents import (
     agent_backoff_matches_policy,
     agent_respects_its_limits,
     agent_uses_its_limits,
+    calls_wait_for_something,
     event_loop_not_blocked,
     further_prompts_reach_the_model,
     no_empty_answers,
@@ -42,6 +43,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.scenario.expect import Expect
+from simloop.scenario.schema import ScriptedTool
 from simloop.trace import entries
 from simloop.trace.entries import (
     Error,
@@ -474,6 +476,60 @@ def test_an_agent_on_an_sdk_may_add_its_jitter(waited_s: float, source: str, fin
     retry = ExponentialBackoff(initial_delay_ms=1_000, jitter=0.25)
     subject = Subject(retry=retry, source=source)
     assert len(failing(1, waited_s).found(agent_backoff_matches_policy, subject)) == finds
+
+
+def waited(
+    text: str = "Error: no answer within 20 s", *, during: str = "", waits_s: float = 20,
+    other: str | None = None, prompts: bool = False,
+) -> Recording:  # fmt: skip
+    """A call has this result after a time in which nothing happens, or one thing `during` it."""
+    ids = "a" if other is None else "ba"
+    run = asked()
+    for each in ids:
+        run.call(each)
+    run.finish()
+    begun = {
+        "service": (entries.ServiceRequest, 1, "https://b.example", "GET", "/b"),
+        "program": (entries.ProgramStarted, 1, ("make",)),
+        "sleep": (entries.Sleep, 20 * 10**9, "bot.py:7"),
+    }
+    if during in begun:
+        run.add(*begun[during])
+    if during == "failure":
+        run.add(*begun["service"]).add(entries.ServiceReply, 1, 503)
+    if prompts:
+        run.ended().after(waits_s).prompt("Next.")
+    elif during == "input":
+        run.after(waits_s).add(entries.Input, "y", "Pay?")
+    else:
+        run.after(waits_s)
+    results = [returned("b", other)] if other else []
+    return run.request([GO, said("", *ids), *results, returned("a", text)])
+
+
+@pytest.mark.parametrize(
+    ("run", "finds"),
+    [
+        (waited(), 1),
+        (waited("Error: broken off"), 1),
+        (waited("Done."), 0),
+        (waited("Error: broken off", other="It is offline."), 0),
+        (waited(other="It is offline."), 1),
+        (waited(during="service"), 0),
+        (waited(during="program"), 0),
+        (waited(during="sleep"), 0),
+        (waited(during="failure"), 0),
+        (waited(during="input"), 0),
+        (waited(waits_s=4), 0),
+        (waited(prompts=True), 0),
+    ],
+)
+def test_a_call_does_not_run_out_of_time_while_nothing_runs(run: Recording, finds: int) -> None:
+    found = run.found(calls_wait_for_something)
+    assert len(found) == finds
+    assert all("answers call 'a'" in each and "ran for 20.000s" in each for each in found)
+    slow = Subject(scenario=Scenario(prompt="Go.", tools={"look": ScriptedTool(takes="20s")}))
+    assert run.found(calls_wait_for_something, slow) == []
 
 
 @pytest.mark.parametrize(

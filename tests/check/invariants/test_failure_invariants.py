@@ -12,7 +12,6 @@ from simloop.check.invariants.outside import (
     arguments_quoted,
     changes_committed,
     keys_used_once,
-    looks_before_making,
     no_changes_for_broken_replies,
     no_half_values,
     no_lost_updates,
@@ -342,27 +341,6 @@ def cut_in(
     return run.finish().add(entries.ServiceRequest, 1, BANK, "POST", path, body)
 
 
-def both_make(
-    *, looks: int = 2, looked: int = 404, answer: int = 0, again: bool = False, key: str = "",
-    other: str = "{}", lost: bool = False, later: bool = False, calls: str = "",
-) -> Recording:  # fmt: skip
-    """Two calls look for a policy, and each makes one; the first POST may be answered by then."""
-    run = asked().call("a", name=calls or "insure").call("b", name="insure").finish()
-    for number in range(1, looks + 1):
-        run.add(entries.ServiceRequest, number, BANK, "GET", "/policy")
-        run.add(entries.ServiceReply, number, looked)
-    run.add(entries.ServiceRequest, 3, BANK, "POST", "/policy", "{}", key)
-    if answer:
-        run.add(entries.ServiceReply, 3, answer)
-    if lost:
-        run.add(entries.ServiceReply, 3, 0, "", "timed-out")
-    if later:
-        run.request([GO, said("", "a", "b"), returned("a"), returned("b")])
-    if again:
-        run.add(entries.ServiceRequest, 4, BANK, "GET", "/policy").add(entries.ServiceReply, 4, 200)
-    return run.add(entries.ServiceRequest, 5, BANK, "POST", "/policy", other, key)
-
-
 def addressed(path: str, text: str = "a/b?c=d#e") -> Recording:
     run = asked().call("a", f'{{"name": "{text}"}}').finish()
     return run.add(entries.ServiceRequest, 1, BANK, "GET", path)
@@ -618,8 +596,6 @@ MORE: list[tuple[Invariant, Recording, str]] = [
      "PUT https://b.example/lines/7 writes what was read before request 3 changed it"),
     (no_lost_updates, both_change(path="/extras"), "/lines/7/extras writes what was read"),
     (no_lost_updates, both_change('{"extra":"%s"}', ends=False), "is sent while request 3 for"),
-    (looks_before_making, both_make(), "makes what request 3 has made: both calls have looked"),
-    (looks_before_making, both_make(looked=200, answer=201), "makes what request 3 has made"),
     (numbers_passed_on, charged('{"fee": 0}', '{"fee": 20}'), "has 'fee' 20, and its call 0"),
     (numbers_passed_on, charged('{"euros": 1150.1}', '{"cents": 115009}'), "has 115009, and its"),
     (numbers_passed_on, charged('{"ask": false}', '{"ask": true}'), "has 'ask' True, and its"),
@@ -802,15 +778,6 @@ GOOD: list[tuple[Invariant, Recording]] = [
     (no_lost_updates, both_change('{"extra":"tv"}', ends=False)),
     (no_lost_updates, both_change('{"extra":"%s"}', ends=False, other="/lines/8")),
     (arguments_quoted, commanded("measure lake", text="lake")),
-    (looks_before_making, both_make(looks=1)),
-    (looks_before_making, both_make(looked=503)),
-    (looks_before_making, both_make(calls="look")),
-    (looks_before_making, both_make(lost=True)),
-    (looks_before_making, both_make(later=True)),
-    (looks_before_making, both_make(answer=503)),
-    (looks_before_making, both_make(answer=200, again=True)),
-    (looks_before_making, both_make(key="k")),
-    (looks_before_making, both_make(other='{"n": 1}')),
     (numbers_passed_on, charged('{"fee": 0}', '{"fee": 0}')),
     (numbers_passed_on, charged('{"fee": 0}', '{"fee": 1}')),
     (numbers_passed_on, charged('{"fee": 0}', '{"fee": true}')),
