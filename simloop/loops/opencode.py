@@ -293,7 +293,8 @@ class OpencodeLoop(machine.Design):
             return finish(run, Outcome.CONTENT_FILTERED)
         if run.state.blocked:  # `compact` is returned before `stop` (document, 2.3.1)
             return run.to(Turning(answered=False, blocked=True)), (effects.MeasureContext(),)
-        if reply.finish in _GOES_ON or (reply.calls and self.options.calls_go_on) or queued:
+        goes_on = reply.finish in _GOES_ON or (reply.calls and self.options.calls_go_on)
+        if goes_on or queued:
             return run.to(Turning(answered=False)), _TURN
         # Nothing is taken here: a message that comes only now would be in no request of this run.
         return run.to(Turning(answered=True)), _TURN[1:]

@@ -198,8 +198,7 @@ def stand_in(real: Any, answer: Callable[..., Any], what: str = "answers") -> Ca
         if type(run) is not VirtualLoop:
             thread = THREADS.get(get_ident())
             run = None if thread is None else thread.loop
-        found = None if run is None else getattr(run, what)
-        if found is None:
+        if (found := None if run is None else getattr(run, what)) is None:
             return real(*args, **kwargs)
         return answer(found, *args, **kwargs) if kwargs else answer(found, *args)
 

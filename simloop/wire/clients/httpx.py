@@ -66,8 +66,7 @@ class HttpxConversion:
                 run_blocking(asyncio.sleep(self._delay_s(error, request, delays_s)))
 
     def _delay_s(self, error: Any, request: Any, delays_s: Iterator[float]) -> float:
-        delay_s = next(delays_s, None) if error.phase == "connect" else None
-        if delay_s is None:
+        if (delay_s := next(delays_s, None) if error.phase == "connect" else None) is None:
             raise self.error(error, request) from error
         return delay_s
 
