@@ -503,6 +503,8 @@ def waited(
         run.after(waits_s).add(entries.Input, "y", "Pay?")
     else:
         run.after(waits_s)
+    if during == "another agent":
+        run.request([UserMessage("Other.")], system_prompt="Translate.").replied("Autre.")
     results = [returned("b", other)] if other else []
     return run.request([GO, said("", *ids), *results, returned("a", text)])
 
@@ -520,6 +522,7 @@ def waited(
         (waited(during="sleep"), 0),
         (waited(during="failure"), 0),
         (waited(during="input"), 0),
+        (waited(during="another agent"), 1),
         (waited(waits_s=4), 0),
         (waited(prompts=True), 0),
     ],
