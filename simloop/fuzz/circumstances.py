@@ -442,8 +442,9 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
         yield Circumstance("each call of the course twice, and again", again)
         yield Circumstance("two things in each call of the course", two)
         yield Circumstance("each call of the course, then for another thing", another)
-        for size in _SIZES:
-            what = f"each call of the course with {size}, then for another thing"
+        given = " ".join(text for each in offer.course for _, text in calls_of(each.call))
+        for size in _SIZES if re.search(r'": ?\d', given) else ():
+            what = f"each call of the course with the number {size}, one by one"
             yield Circumstance(what, _both(_sized(size), another))
         for place, words in (-1, "last"), (-2, "last but one"), (0, "first"):
             both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)

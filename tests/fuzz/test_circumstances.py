@@ -753,6 +753,26 @@ def test_a_course_that_comes_twice_keeps_below_the_limit_of_steps(
         assert made.then == ["And then?"] * len(answers)
 
 
+def test_calls_with_numbers_have_large_ones_too() -> None:
+    numbers, texts = {"cents": 5, "to": "Ann"}, {"lamp": "hall"}
+    calls = [Reply(call={"pay": numbers}), Reply(call={"turn": texts})]
+    found = [sized(calls)[name] for name in ("200000", "1000")]
+    for size, made in zip((200_000, 1_000), found, strict=True):
+        given = [json_value(text) for each in made.model for _, text in calls_of(each.call)]
+        assert given[:2] == [{"cents": size, "to": "Ann"}, {"cents": size, "to": "other-Ann"}]
+        assert given[2:] == [texts, {"lamp": "other-hall"}]
+    assert sized([Reply(call={"turn": texts})]) == {}
+
+
+def sized(course: list[Reply]) -> dict[str, Scenario]:
+    offer = structs.replace(offered(OverHttp, AROUND), course=course)
+    return {
+        each.name.split()[-4].strip(","): world_with(each, AROUND, offer)
+        for each in circumstances_of(OverHttp, AROUND, offer)
+        if each.name.startswith("each call of the course with the number")
+    }
+
+
 def test_only_limits_that_a_short_world_reaches_are_led_up_to() -> None:
     assert led_to(None) == {}
     assert {name.split()[-1] for name in led_to(Limits(max_steps=41, max_error_count=40))} == {
