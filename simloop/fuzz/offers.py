@@ -165,6 +165,7 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
     else:  # an answer before a call is that of another agent, or a title
         course = played[: max((n for n, each in enumerate(played, 1) if each.call), default=0)]
         last = LAST if offer.asked is None else offer.asked.plain
+    course += [LAST.model_copy(update={"times": None}), *course[-1:]] * offer.asks  # agreed to now
     return structs.replace(offer, course=course, last=last.model_copy(update={"times": "always"}))
 
 

@@ -98,8 +98,7 @@ class WireTransport(asyncio.Transport):
         self._is_closing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        request = self._side.feed(bytes(data)) if self._task is None else None
-        if request is not None:
+        if (request := self._side.feed(bytes(data)) if self._task is None else None) is not None:
             self._task = asyncio.get_running_loop().create_task(self._answer(request))
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
