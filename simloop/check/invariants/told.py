@@ -278,7 +278,8 @@ def _wrong(
     made: list[tuple[str, str]], ran: list[ToolResult | None], asked: int, name: str
 ) -> tuple[str, bool]:
     if made:
-        if asked == len(made) > 1 and {*made} == {(made[0][0], "")}:
+        whats, keys = ({*each} for each in zip(*made, strict=True))
+        if asked == len(made) > 1 == len(whats) and len(keys - {""}) != 1:
             return f"{asked} {_TWICE} {made[0][0]}", True
         has_failed = not made[-1][0] and len({each for each in made if each[0]}) == 1
         return f"{made[0][0]} {made[-1][1]}" * has_failed, False

@@ -23,6 +23,7 @@ def asked() -> Recording:
     ("keys", "finds"),
     [
         ({}, 1),
+        ({"once": "k", "new_keys": True}, 1),
         ({"program": True}, 1),
         ({"then": "Error: it was paid before."}, 1),
         ({"then": "Nothing to do: paid just now."}, 1),
@@ -246,7 +247,7 @@ def run_in_turn(
 def refused_in_turn(
     *, bodies: Sequence[str] = ("1", "1"), once: str = "", status: int = 0, other: str = "{}",
     again: str = "{}", then: str = "It was paid before.", sent: bool = False, program: bool = False,
-    calls: int = 2, ran: bool = False,
+    calls: int = 2, ran: bool = False, new_keys: bool = False,
 ) -> Recording:  # fmt: skip
     """Two calls of a reply make a change; then the model calls a third time."""
     made = [ToolCall("a", "look", "{}"), ToolCall("b", "look", other)][:calls]
@@ -259,7 +260,8 @@ def refused_in_turn(
             run.add(entries.ProgramStarted, number, ("pay", body))
             run.add(entries.ProgramEnded, number, status)
         else:
-            run.add(entries.ServiceRequest, number, BANK, "POST", "/pay", body, once)
+            key = once * (number if new_keys else 1)
+            run.add(entries.ServiceRequest, number, BANK, "POST", "/pay", body, key)
             run.add(entries.ServiceReply, number, status or 201)
     results = [returned(each.id) for each in made]
     history: list[Message] = [GO, AssistantMessage("", tuple(made)), *results]
