@@ -19,9 +19,8 @@ def command(item: pytest.Item, seed: int | None = None) -> str:
     """Return the command that runs the test again, for a run that needs the code of the test."""
     if seed is None:
         seed = item.config.getoption("--simloop-seed")
-    return f"pytest {shlex.quote(item.nodeid)}" + (
-        "" if seed is None else f" --simloop-seed {seed}"
-    )
+    flag = "" if seed is None else f" --simloop-seed {seed}"
+    return f"pytest {shlex.quote(item.nodeid)}{flag}"
 
 
 def settings_of(item: pytest.Item) -> dict[str, Any]:

@@ -61,8 +61,7 @@ def report_sleep(loop: Any, wait_ns: int) -> None:
 
 def report_lock(loop: Any, took_ns: int, holders_place: str) -> None:
     """Tell the listener that a thread has waited for a lock, if its holder let it wait long."""
-    listener = listener_of(loop) if took_ns >= _LEAST_HELD_NS else None
-    if listener is not None:
+    if (listener := listener_of(loop) if took_ns >= _LEAST_HELD_NS else None) is not None:
         listener.held(took_ns, holders_place)
 
 
