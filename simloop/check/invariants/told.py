@@ -33,7 +33,7 @@ from simloop.trace.entries import (
 from simloop.virtual.clock.instants import SECOND_NS
 
 PAGES = ("pages", "total_pages", "totalPages", "page_count", "pageCount", "last_page", "lastPage")
-DONE, FAILED = re.compile(r"(?i)(done|ready|finished|completed?|succe\w+)$"), "failed"  # of a job
+DONE, FAILED = PATTERNS["is done"], "failed"  # of a job
 PAGED = ("more", "has_more", "hasMore", "next", "next_page", "nextPage", "next_cursor")
 _AS_GOOD = frozenset({404, 409, 410})
 _NOT_AGAIN, _EARLIER = PATTERNS["not again"], PATTERNS["earlier"].search
