@@ -684,7 +684,8 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
                 work = call.name, _bare(sent[call.id].text)
                 given, others = json_value(call.arguments), told.setdefault(work, {})
                 is_of_other = any(_names(work[1], each, given) for each in others.values())
-                is_told = tells(sent[call.id].text) or "before" in work[1]
+                said = sent[call.id].text
+                is_told = tells(said) or PATTERNS["earlier"].search(said)
                 is_new = call.id not in others and not is_told
                 others[call.id] = given
                 is_known = work in results and not _has_run(call, all_ran)

@@ -647,6 +647,12 @@ def looked_up(
         (looked_up("Tuesday", "Tuesday: rain", asks=False), 0),
         (looked_up("Tuesday", "Error: Monday", first="Error: Monday", asks=False), 0),
         (looked_up("Tuesday", "Done before, Monday", first="Done before, Monday", asks=False), 0),
+        (
+            looked_up(
+                "Tuesday", "An earlier one: Monday", first="An earlier one: Monday", asks=False
+            ),
+            0,
+        ),
     ],
 )
 def test_what_a_service_has_sent_is_no_result_of_other_arguments(
