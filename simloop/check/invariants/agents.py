@@ -616,17 +616,17 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
 
 
 @of_agents("A call that runs out of time has waited for a service, a program or a model, or slept.",
-           "asyncio, Lock", sees=[entries.Prompt, entries.Input, entries.Sleep,
+           "asyncio, Lock", sees=[entries.Prompt, entries.Input, entries.Restarted, entries.Sleep,
            entries.ToolStarted, *_BEGIN, *_END])  # fmt: skip
 def calls_wait_for_something(subject: Subject) -> Watch:
     """A lock that nobody releases, or that a call takes twice, is a time in which nothing runs.
 
-    After a failure an agent may wait in its own way, and simloop may slow a tool of its own.
+    After a failure an agent may wait in its own way. The time of a tool of the world is its own.
     """
     given, under_way, last_ns, idle_ns, has_failed = subject.scenario, 0, 0, 0, False
     is_slow = given and any(each.takes or each.hangs for each in given.tools.values())
     while entry := (yield):
-        if (kind := type(entry)) in (entries.Prompt, entries.Input):
+        if (kind := type(entry)) in (entries.Prompt, entries.Input, entries.Restarted):
             last_ns, idle_ns = entry.at_ns, 0  # it has waited for its user
         if not (under_way or has_failed or is_slow):
             idle_ns = max(idle_ns, entry.at_ns - last_ns)
@@ -637,7 +637,7 @@ def calls_wait_for_something(subject: Subject) -> Watch:
                 why = f"answers call {late[0].call_id!r} with {late[0].text!r:.60}"
                 return f"request {entry.number} {why}, and nothing ran for {clock(idle_ns)}"
             idle_ns, has_failed = 0, False
-        has_failed = has_failed or _is_failure(entry)
+        has_failed = has_failed or _is_failure(entry) or not getattr(entry, "own", True)
         under_way += (kind in _BEGIN) - (kind in _END)
         last_ns = max(last_ns, entry.at_ns + getattr(entry, "duration_ns", 0))
 

@@ -15,7 +15,7 @@ from simloop.check.invariants import tools
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.outside import UNCERTAIN, WORK, is_change
 from simloop.check.invariants.subject import PATTERNS, MainRequest, Subject, calls_of, tells
-from simloop.check.invariants.tools import changes_a_service, described, what_of, work_by, work_of
+from simloop.check.invariants.tools import changes_a_service, deed_by, deed_of, described, what_of
 from simloop.messages import ToolCall, json_value
 from simloop.trace import entries
 
@@ -41,13 +41,13 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
     and arguments count; where a framework converts the arguments, the calls of that name do. So do
     equal changes of a declared service that come before the model is asked, without a key.
     """
-    asked: Counter[tools.Work] = Counter()
+    asked: Counter[tools.Deed] = Counter()
     named: Counter[str] = Counter()
     due: set[str] = set()  # calls whose tools have not run
-    before: Counter[tools.Work] = Counter()  # runs before the newest pause
-    since: Counter[tools.Work] = Counter()
-    running: dict[str, tools.Work] = {}
-    ended: Counter[tools.Work] = Counter()
+    before: Counter[tools.Deed] = Counter()  # runs before the newest pause
+    since: Counter[tools.Deed] = Counter()
+    running: dict[str, tools.Deed] = {}
+    ended: Counter[tools.Deed] = Counter()
     changing: dict[int, entries.ServiceRequest] = {}
     changed, done = set[tuple[str, ...]](), set[tuple[str, ...]]()  # before the pause, and since
     while entry := (yield):
@@ -60,11 +60,11 @@ def no_tools_run_again_after_a_pause(subject: Subject) -> Watch:
             if (sent := changing.pop(entry.request, None)) and 0 < entry.status < _REFUSED:
                 done.add(what_of(sent))
         elif kind is entries.ToolCall:
-            asked[work_of(entry)] += 1
+            asked[deed_of(entry)] += 1
             named[entry.name] += 1
             due.add(entry.call_id)
         elif kind is entries.ToolStarted:
-            work = running[entry.call_id] = work_of(entry)
+            work = running[entry.call_id] = deed_of(entry)
             calls = 0 if entry.call_id in due else asked[work] or named[entry.name]
             due.discard(entry.call_id)
             if before[work] and 0 < calls <= before[work] + since[work]:
@@ -221,8 +221,8 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
             if (call := made.get(entry.call_id)) is None or entry.call_id not in answered & earlier:
                 continue
             # The run of a function is that of the first call with these arguments, or of another.
-            due = [work_of(one) for call_id, one in made.items() if call_id not in answered]
-            if work_of(call) == work_of(entry) and work_of(entry) not in due:
+            due = [deed_of(one) for call_id, one in made.items() if call_id not in answered]
+            if deed_of(call) == deed_of(entry) and deed_of(entry) not in due:
                 return f"{described(entry)} runs after a pause, and its call was answered before"
         elif kind is entries.Request:
             results = subject.results
@@ -263,11 +263,9 @@ def unknown_ends_treated_alike(subject: Subject) -> Watch:
 
     The model calls the tool again. Who has looked at more in between, or has waited, knows more.
     """
-    sent, fresh = (
-        dict[tuple[bool, int], tools.Work](),
-        set[tools.Work](),
-    )  # calls; those of the reply
-    ends, stop = dict[tools.Work, tuple[str, int, set[Any]]](), ""  # when, and what was read since
+    sent = dict[tuple[bool, int], tools.Deed]()  # calls, by what they have sent
+    fresh, stop = set[tools.Deed](), ""  # calls of the reply
+    ends = dict[tools.Deed, tuple[str, int, set[Any]]]()  # when, and what was read since
     made, not_made = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     while entry := (yield):
         if (kind := type(entry)) in (entries.Prompt, entries.StopRequested):
@@ -284,14 +282,14 @@ def unknown_ends_treated_alike(subject: Subject) -> Watch:
             for *_, looks in ends.values():
                 looks.add(entry.args if kind is entries.ProgramStarted else what_of(entry))
         elif kind is not entries.Request:
-            call = work_by(subject, entry)
+            call = deed_by(subject, entry)
             if call not in fresh and call in ends and not getattr(entry, "once", ""):
                 made.append((call[0], entry.at_ns, *ends[call]))
             sent[kind is entries.ProgramStarted, entry.number] = call
             fresh.add(call)
         else:
             for each in chain.from_iterable(map(calls_of, subject.facts.added)):
-                call, told = work_of(each), subject.results.get(each.id)
+                call, told = deed_of(each), subject.results.get(each.id)
                 if call in ends.keys() - fresh and told and tells(told.text):
                     not_made.append((call[0], entry.at_ns, *ends[call]))
             fresh.clear()

@@ -226,15 +226,15 @@ def made_before_once(subject: Subject) -> Watch:
 
     What a tool does outside counts, or else its own runs.
     """
-    every = list[tuple[tools.Work, str, str]]()  # changes, with keys, or "" and a failure
-    own = dict[tuple[bool, int], tools.Work]()
+    every = list[tuple[tools.Deed, str, str]]()  # changes, with keys, or "" and a failure
+    own = dict[tuple[bool, int], tools.Deed]()
     ran = dict[str, ToolResult | None]()
-    wrong = dict[tools.Work, tuple[str, bool]]()  # why, and whether two calls have made it
+    wrong = dict[tools.Deed, tuple[str, bool]]()  # why, and whether two calls have made it
     while entry := (yield):
         if type(entry) is Request:
-            works = dict[tools.Work, list[ToolCall]]()
+            works = dict[tools.Deed, list[ToolCall]]()
             for call in (call for message in subject.facts.added for call in calls_of(message)):
-                works.setdefault(tools.work_of(call), []).append(call)
+                works.setdefault(tools.deed_of(call), []).append(call)
             is_alone = len(works) == 1
             for work, added in works.items():
                 made = [(what, key) for of, what, key in every if of == work or is_alone]
@@ -269,7 +269,7 @@ def made_before_once(subject: Subject) -> Watch:
             is_change = outside.is_change(subject, entry) and not entry.in_thread
             ran |= {entry.call_id: None} if is_change else {}
         elif outside.is_change(subject, entry):
-            own[type(entry) is ProgramStarted, entry.number] = work = tools.work_by(subject, entry)
+            own[type(entry) is ProgramStarted, entry.number] = work = tools.deed_by(subject, entry)
             what = f"{tools.described(entry)} {getattr(entry, 'body', '')}".strip()
             every.append((work, what, getattr(entry, "once", "")))
 

@@ -40,7 +40,7 @@ _WORDS = re.compile(r"\w+").findall
 _A_VALUE = re.compile(r'"\s*:\s*\S')  # in the JSON of arguments
 _AMOUNT, _RELATIVE = PATTERNS["amounts"].search, PATTERNS["relative"].search
 _CLEAR, _LONG = 4, 1_000  # characters: such results are not equal by chance, and may be cut
-Work: TypeAlias = tuple[str, bytes]
+Deed: TypeAlias = tuple[str, bytes]
 """The name of a tool, and its arguments in one spelling."""
 BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
 
@@ -591,15 +591,15 @@ def asked_for(
     return fitting[-1][2] if is_one and fitting[-1][0] and all(given.values()) else ""
 
 
-def work_of(call: Any) -> Work:
-    """Return the work of a call, which an equal one shares."""
+def deed_of(call: Any) -> Deed:
+    """Return the deed of a call, which an equal one shares."""
     value = json_value(call.arguments)
     return call.name, call.arguments.encode() if value is None else canonical_json(value)
 
 
-def work_by(subject: Subject, entry: ServiceRequest | ProgramStarted) -> Work:
-    """Return the work of the call that is asked for, or of several equal ones, or an empty one."""
-    works = {work_of(call): call for call in subject.asked}
+def deed_by(subject: Subject, entry: ServiceRequest | ProgramStarted) -> Deed:
+    """Return the deed of the call that is asked for, or of several equal ones, or an empty one."""
+    works = {deed_of(call): call for call in subject.asked}
     of = asked_for(subject, entry, works.values())
     return next((work for work, call in works.items() if call.id == of), ("", b""))
 

@@ -492,6 +492,8 @@ def waited(
         "service": (entries.ServiceRequest, 1, "https://b.example", "GET", "/b"),
         "program": (entries.ProgramStarted, 1, ("make",)),
         "sleep": (entries.Sleep, 20 * 10**9, "bot.py:7"),
+        "tool": (entries.ToolStarted, "a", "look", "{}", True),
+        "tool of the world": (entries.ToolStarted, "a", "look", "{}", False),
     }
     if during in begun:
         run.add(*begun[during])
@@ -499,6 +501,8 @@ def waited(
         run.add(*begun["service"]).add(entries.ServiceReply, 1, 503)
     if prompts:
         run.ended().after(waits_s).prompt("Next.")
+    elif during == "restart":
+        run.after(waits_s).add(entries.Restarted)
     elif during == "input":
         run.after(waits_s).add(entries.Input, "y", "Pay?")
     else:
@@ -522,6 +526,9 @@ def waited(
         (waited(during="sleep"), 0),
         (waited(during="failure"), 0),
         (waited(during="input"), 0),
+        (waited(during="restart"), 0),
+        (waited(during="tool of the world"), 0),
+        (waited(during="tool"), 1),
         (waited(during="another agent"), 1),
         (waited(waits_s=4), 0),
         (waited(prompts=True), 0),
