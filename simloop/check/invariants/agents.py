@@ -15,7 +15,7 @@ from msgspec import structs
 
 from simloop.check.invariants.invariant import Need, Watch, invariant, of_agents
 from simloop.check.invariants.requests import WHOLE
-from simloop.check.invariants.subject import WORDS, MainRequest, Subject, tells
+from simloop.check.invariants.subject import PATTERNS, WORDS, MainRequest, Subject, tells
 from simloop.kernel.errorclass import OK, ErrorClass, class_of_status
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
@@ -621,10 +621,12 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
 def calls_wait_for_something(subject: Subject) -> Watch:
     """A lock that nobody releases, or that a call takes twice, is a time in which nothing runs.
 
-    After a failure an agent may wait in its own way. The time of a tool of the world is its own.
+    After a failure an agent may wait in its own way, and a thread for an event. The time of a tool
+    of the world is its own.
     """
     given, under_way, last_ns, idle_ns, has_failed = subject.scenario, 0, 0, 0, False
     is_slow = given and any(each.takes or each.hangs for each in given.tools.values())
+    is_slow = is_slow or PATTERNS["threads"].search(subject.source)
     while entry := (yield):
         if (kind := type(entry)) in (entries.Prompt, entries.Input, entries.Restarted):
             last_ns, idle_ns = entry.at_ns, 0  # it has waited for its user
@@ -632,7 +634,6 @@ def calls_wait_for_something(subject: Subject) -> Watch:
             idle_ns = max(idle_ns, entry.at_ns - last_ns)
         if kind is entries.Request and (results := subject.results.values()):
             late = [each for each in results if tells(each.text, "timeouts")]
-            late = late or [each for each in results if len(results) == 1 and tells(each.text)]
             if late and idle_ns > _IDLE_NS:
                 why = f"answers call {late[0].call_id!r} with {late[0].text!r:.60}"
                 return f"request {entry.number} {why}, and nothing ran for {clock(idle_ns)}"

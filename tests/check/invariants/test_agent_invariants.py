@@ -517,7 +517,7 @@ def waited(
     ("run", "finds"),
     [
         (waited(), 1),
-        (waited("Error: broken off"), 1),
+        (waited("Error: broken off"), 0),
         (waited("Done."), 0),
         (waited("Error: broken off", other="It is offline."), 0),
         (waited(other="It is offline."), 1),
@@ -540,6 +540,7 @@ def test_a_call_does_not_run_out_of_time_while_nothing_runs(run: Recording, find
     assert all("answers call 'a'" in each and "ran for 20.000s" in each for each in found)
     slow = Subject(scenario=Scenario(prompt="Go.", tools={"look": ScriptedTool(takes="20s")}))
     assert run.found(calls_wait_for_something, slow) == []
+    assert run.found(calls_wait_for_something, Subject(source="import threading")) == []
 
 
 @pytest.mark.parametrize(
