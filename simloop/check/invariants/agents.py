@@ -625,8 +625,8 @@ def calls_wait_for_something(subject: Subject) -> Watch:
     of the world is its own.
     """
     given, under_way, last_ns, idle_ns, has_failed = subject.scenario, 0, 0, 0, False
-    is_slow = given and any(each.takes or each.hangs for each in given.tools.values())
-    is_slow = is_slow or PATTERNS["threads"].search(subject.source)
+    is_slow = PATTERNS["threads"].search(subject.source) is not None
+    is_slow |= any(each.takes or each.hangs for each in (given.tools.values() if given else ()))
     while entry := (yield):
         if (kind := type(entry)) in (entries.Prompt, entries.Input, entries.Restarted):
             last_ns, idle_ns = entry.at_ns, 0  # it has waited for its user
