@@ -462,11 +462,10 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
 
     No stop interrupts a thread, so a tool that an agent calls in one is not judged. Nor is one that
     its code calls at the moment of the stop: a task that was ready before runs first. A task or a
-    thread that a completed run has left behind is not stopped. A request to a service may be for
-    the clean-up, unless it is one that the stop has broken off, or one that has failed.
-    A run that has changed nothing has nothing to clean up.
+    thread that a completed run has left behind is not stopped. A request to a service may clean up,
+    unless the stop has broken it off, or it has failed, or the run has changed nothing.
     """
-    sent, broken_off = dict[int, entries.ServiceRequest](), set[tuple[str, str, str, str]]()
+    sent, broken_off = dict[int, entries.ServiceRequest](), dict[tuple[str, ...], int]()
     stop: entries.StopRequested | None = None
     goes_on, under_way = False, set[int]()  # an earlier run; the requests to services at the stop
     has_changed = has_threads = PATTERNS["threads"].search(subject.source) is not None
@@ -481,17 +480,19 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
             fails = entry.failure or entry.status >= _BROKEN or entry.status == RATE_LIMIT
             is_ours = stop and (entry.failure == "closed" or (fails and entry.request in under_way))
             if begun := sent.pop(entry.request, None):
-                is_late = stop is not None and begun.seq > stop.seq  # for the clean-up
-                is_try = not is_late and begun.method != "DELETE" and is_change(subject, begun)
-                broken_off |= {what_of(begun)} if is_ours or (fails and is_try) else set()
+                is_early = stop is None or begun.seq < stop.seq  # not for the clean-up
+                is_try = is_early and begun.method != "DELETE" and is_change(subject, begun)
+                if is_ours or (fails and is_try):  # by itself, it may be due again at the stop
+                    broken_off[what_of(begun)] = 0 if is_ours else 1
         elif kind is entries.ServiceRequest:
             open_still = {what_of(each) for number, each in sent.items() if number in under_way}
             sent[entry.number] = entry
             is_new = entry.method == "POST" and is_change(subject, entry) and not has_changed
             has_changed = has_changed or (is_new and stop is None)
-            is_late = is_new and stop is not None and entry.at_ns > stop.at_ns
-            if stop and (is_late or what_of(entry) in broken_off | open_still):
-                again = f"{described(entry)} is sent{'' if is_late else ' again'}"
+            late_ns, own = entry.at_ns - stop.at_ns if stop else 0, what_of(entry)
+            is_again = own in open_still or late_ns >= broken_off.get(own, late_ns + 1)
+            if stop and ((is_new and late_ns) or is_again):
+                again = f"{described(entry)} is sent{'' if is_new else ' again'}"
                 return f"{again} after the run was stopped ({stop.cause}, entry {stop.seq})"
         elif stop is None:
             goes_on = goes_on or (kind is entries.LeftBehind and entry.what in BEHIND)

@@ -229,18 +229,20 @@ def test_the_clean_up_after_a_stop_may_try_again(*, method: str, fails: bool) ->
     ],
 )
 @pytest.mark.parametrize("is_before", [True, False])
+@pytest.mark.parametrize("after_s", [1, 0])
 def test_a_change_that_has_failed_is_not_tried_again_after_a_stop(
-    *, method: str, status: int, mutating: bool, finds: int, is_before: bool
+    *, method: str, status: int, mutating: bool, finds: int, is_before: bool, after_s: int
 ) -> None:
+    """At the moment of the stop, it may have been due."""
     run, sent = Recording().prompt().request([GO]), ("https://b.example", method, "/7")
     run.add(entries.ServiceRequest, 1, *sent)
     if is_before:
         run.add(entries.ServiceReply, 1, status).stop().ended(Outcome.ABORTED)
     else:
         run.stop().ended(Outcome.ABORTED).add(entries.ServiceReply, 1, status)
-    run.add(entries.ServiceRequest, 2, *sent)
+    run.after(after_s).add(entries.ServiceRequest, 2, *sent)
     subject = Subject(source="threading", mutating={"https://b.example"} if mutating else ())
-    assert len(run.found(nothing_starts_after_stop, subject)) == finds
+    assert len(run.found(nothing_starts_after_stop, subject)) == finds * after_s
 
 
 @pytest.mark.parametrize(
