@@ -430,26 +430,7 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     cut = {"a cut in `call`": {"call": offer.call(0), "finish": "length"}} if offer.first else {}
     for what, keys in {**_BROKEN_OFF, **cut}.items():
         yield Circumstance(f"a further prompt after {what}", _both(_inserted(keys), _further))
-    if offer.course:
-        two, rest = partial(_twice, _changed_texts), partial(_rested, limits)
-        for end, reply in ("refusal", Reply(http=Http(status=401))), ("stop", None):
-            after = partial(_after_calls, reply)
-            yield Circumstance(f"a {end} after the calls", after)
-            what = f"two things in each call of the course, and a {end} after"
-            yield Circumstance(what, _both(two, after))
-        yield Circumstance("each call of the course twice", partial(_twice, str))
-        again, another = _both(_twice_and_again, rest), _both(_one_by_one, rest)
-        yield Circumstance("each call of the course twice, and again", again)
-        yield Circumstance("two things in each call of the course", two)
-        yield Circumstance("each call of the course, then for another thing", another)
-        given = " ".join(text for each in offer.course for _, text in calls_of(each.call))
-        for size in _SIZES if re.search(r'": ?\d', given) else ():
-            what = f"each call of the course with the number {size}, one by one"
-            yield Circumstance(what, _both(_sized(size), another))
-        for place, words in (-1, "last"), (-2, "last but one"), (0, "first"):
-            both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)
-            what = f"each call of the course, also with another {words} argument at once"
-            yield Circumstance(what, both)
+    yield from _of_course(offer, limits) if offer.course else ()
     yield Circumstance("the second prompt is refused", partial(_in_second, http={"status": 401}))
     halt = _both(_in_second, _stopped(after="request", nth=2))
     yield Circumstance("the second prompt is stopped", halt)
@@ -481,6 +462,25 @@ def _user(base: Scenario, offer: Offer, limits: Limits | None) -> Iterator[Circu
     if offer.first and limits and limits.max_steps <= _MOST_STEPS:
         looks = Reply(call=offer.call(0), times=limits.max_steps)
         yield Circumstance("the limit of steps after the calls", partial(_after_calls, looks))
+
+
+def _of_course(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
+    what, rest = "each call of the course", partial(_rested, limits)
+    two, other = partial(_twice, _changed_texts), _both(_one_by_one, rest)
+    for end, reply in ("refusal", Reply(http=Http(status=401))), ("stop", None):
+        after = partial(_after_calls, reply)
+        yield Circumstance(f"a {end} after the calls", after)
+        yield Circumstance(f"two things in {what}, and a {end} after", _both(two, after))
+    yield Circumstance(f"{what} twice", partial(_twice, str))
+    yield Circumstance(f"{what} twice, and again", _both(_twice_and_again, rest))
+    yield Circumstance(f"two things in {what}", two)
+    yield Circumstance(f"{what}, then for another thing", other)
+    given = "".join(text for each in offer.course for _, text in calls_of(each.call))
+    for size in _SIZES if re.search(r'": ?\d', given) else ():
+        yield Circumstance(f"{what} with the number {size}, one by one", _both(_sized(size), other))
+    for place, words in (-1, "last"), (-2, "last but one"), (0, "first"):
+        both = _both(partial(_twice, partial(_changed_one, place=place)), _all_again)
+        yield Circumstance(f"{what}, also with another {words} argument at once", both)
 
 
 def _after_calls(end: Reply | None, draft: WorldDraft, _: int) -> None:
